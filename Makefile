@@ -1,0 +1,47 @@
+# Two commands do everything: `make demo` and `make test`. Both install what is missing first.
+
+CARGO ?= cargo
+DEMO_FLAGS ?=
+# Query metadata is committed; no build needs a database, whatever DATABASE_URL says.
+export SQLX_OFFLINE := true
+BIN := $(or $(CARGO_TARGET_DIR),target)/debug/stokehold
+
+.PHONY: demo test soak setup build guests lint bench sqlx clean
+
+## Everything at work: real handlers, real jobs, a table of outcomes; the server stays up.
+demo: setup build guests
+	$(BIN) demo $(DEMO_FLAGS)
+
+## Every test.
+test: setup build guests
+	$(BIN) with-postgres -- $(CARGO) test --workspace --locked
+
+## The long tests in their full size.
+soak: setup build guests
+	STOKEHOLD_SOAK=1 $(BIN) with-postgres -- $(CARGO) test --locked -p stokehold-tests --test e2e -- --include-ignored
+
+setup:
+	@scripts/setup
+
+build:
+	$(CARGO) build --locked
+
+guests:
+	@scripts/build-guests
+
+## Format, lints, dependencies.
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	scripts/check-dependencies
+
+## How fast this machine is, with optimised code.
+bench: setup
+	$(CARGO) run --release --locked -p stokehold -- bench
+
+## Renews the query metadata after a change of SQL or schema.
+sqlx: setup
+	scripts/prepare-queries
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,130 @@
+-- The enqueue contract: callable from any language inside the caller's own transaction.
+-- Errors carry codes of class SH, which clients may rely on:
+--   SH404 unknown kind, SH413 payload too large, SH422 a value that is not allowed.
+
+-- Enqueues many jobs at once and returns their ids in the same order. Arrays other than `kinds` and
+-- `payloads` may be null, and so may their elements: the kind's policy decides then.
+create function stokehold.enqueue_many(
+  kinds text[],
+  payloads bytea[],
+  media_types text[] default null,
+  run_ats timestamptz[] default null,
+  priorities int[] default null,
+  max_attempts int[] default null,
+  metadatas jsonb[] default null
+) returns setof bigint
+language plpgsql
+set search_path = stokehold, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  wrong record;
+  wanted int := cardinality(enqueue_many.kinds);
+begin
+  if wanted is null or cardinality(enqueue_many.payloads) is distinct from wanted then
+    raise exception 'enqueue_many: % kinds and % payloads', wanted, cardinality(enqueue_many.payloads)
+      using errcode = 'SH422', hint = 'Give one payload for each kind.';
+  end if;
+
+  select r.n, r.kind, octet_length(r.payload) as payload_bytes,
+      k.id is null as unknown_kind,
+      r.payload is null as no_payload,
+      r.priority not between -1000 and 1000 as bad_priority, r.priority,
+      r.max_attempts not between 1 and 1000 as bad_attempts, r.max_attempts,
+      jsonb_typeof(r.metadata) is distinct from 'object' and r.metadata is not null as bad_metadata,
+      octet_length(r.metadata::text) > 16384 as big_metadata,
+      octet_length(r.media_type) > 255 as bad_media_type
+    into wrong
+    from unnest(enqueue_many.kinds, enqueue_many.payloads, enqueue_many.media_types,
+        enqueue_many.priorities, enqueue_many.max_attempts, enqueue_many.metadatas)
+      with ordinality as r(kind, payload, media_type, priority, max_attempts, metadata, n)
+    left join kinds k on k.name = r.kind
+    where k.id is null or r.payload is null or octet_length(r.payload) > 1048576
+      or r.priority not between -1000 and 1000 or r.max_attempts not between 1 and 1000
+      or (jsonb_typeof(r.metadata) is distinct from 'object' and r.metadata is not null)
+      or octet_length(r.metadata::text) > 16384 or octet_length(r.media_type) > 255
+    order by r.n limit 1;
+  if found then
+    case
+      when wrong.unknown_kind then
+        raise exception 'job %: there is no kind %', wrong.n, coalesce(quote_literal(wrong.kind), 'null')
+          using errcode = 'SH404', hint = 'Create it first, or push a handler for it.';
+      when wrong.no_payload then
+        raise exception 'job %: the payload is null', wrong.n
+          using errcode = 'SH422', hint = 'A job without input has an empty payload.';
+      when wrong.payload_bytes > 1048576 then
+        raise exception 'job %: the payload has % bytes; at most 1048576 are taken', wrong.n, wrong.payload_bytes
+          using errcode = 'SH413', hint = 'Store the data elsewhere and enqueue a reference to it.';
+      when wrong.bad_priority then
+        raise exception 'job %: priority % is not within -1000 to 1000', wrong.n, wrong.priority
+          using errcode = 'SH422', hint = 'Lower numbers run first; 0 is usual.';
+      when wrong.bad_attempts then
+        raise exception 'job %: max_attempts % is not within 1 to 1000', wrong.n, wrong.max_attempts
+          using errcode = 'SH422';
+      when wrong.bad_metadata then
+        raise exception 'job %: metadata is not a JSON object', wrong.n using errcode = 'SH422';
+      when wrong.big_metadata then
+        raise exception 'job %: metadata is over 16384 bytes', wrong.n
+          using errcode = 'SH413', hint = 'Put what the handler reads into the payload.';
+      else
+        raise exception 'job %: the media type is over 255 bytes', wrong.n using errcode = 'SH422';
+    end case;
+  end if;
+
+  return query
+    insert into jobs (kind_id, state, priority, position, run_at, max_attempts, media_type, payload, metadata)
+    select k.id,
+      case when r.run_at > clock_timestamp() then 'scheduled' else 'available' end::job_state,
+      coalesce(r.priority, k.priority)::smallint,
+      case when r.run_at > clock_timestamp() then null else nextval('positions') end,
+      coalesce(r.run_at, clock_timestamp()),
+      coalesce(r.max_attempts, k.max_attempts)::smallint,
+      nullif(r.media_type, 'application/json'),
+      r.payload,
+      r.metadata
+    from unnest(enqueue_many.kinds, enqueue_many.payloads, enqueue_many.media_types,
+        enqueue_many.run_ats, enqueue_many.priorities, enqueue_many.max_attempts, enqueue_many.metadatas)
+      with ordinality as r(kind, payload, media_type, run_at, priority, max_attempts, metadata, n)
+    join kinds k on k.name = r.kind
+    order by r.n
+    returning id;
+
+  -- A hint, and only for someone who waits for it: see the sleepers table.
+  if exists (select from sleepers) then
+    perform pg_notify('stokehold_wake', '');
+  end if;
+end
+$$;
+
+-- Enqueues one job with a JSON payload and returns its id.
+create function stokehold.enqueue(
+  kind text,
+  payload jsonb default '{}',
+  run_at timestamptz default null,
+  priority int default null,
+  max_attempts int default null,
+  metadata jsonb default null
+) returns bigint
+language sql
+set search_path = stokehold, pg_temp
+as $$
+  select stokehold.enqueue_many(array[kind], array[convert_to(payload::text, 'UTF8')], null,
+    array[run_at], array[priority], array[max_attempts], array[metadata])
+$$;
+
+-- Enqueues one job whose payload is bytes of the given media type and returns its id.
+create function stokehold.enqueue_bytes(
+  kind text,
+  payload bytea,
+  media_type text,
+  run_at timestamptz default null,
+  priority int default null,
+  max_attempts int default null,
+  metadata jsonb default null
+) returns bigint
+language sql
+set search_path = stokehold, pg_temp
+as $$
+  select stokehold.enqueue_many(array[kind], array[payload], array[media_type],
+    array[run_at], array[priority], array[max_attempts], array[metadata])
+$$;

@@ -1,0 +1,13 @@
+//! The real router on a real PostgreSQL: each test has a database of its own.
+//!
+//! `STOKEHOLD_TEST_SERVER` names a throw-away server by a URL whose user may create databases.
+
+mod auth;
+mod description;
+mod enqueue;
+mod harness;
+mod jobs;
+mod kinds;
+mod modules;
+mod problems;
+mod server;

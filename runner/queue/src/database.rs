@@ -1,0 +1,177 @@
+//! The connection pool, and the rule that every call has a deadline.
+//!
+//! A connection whose call timed out, or whose caller went away in the middle, is closed and never
+//! returned to the pool: after a silent network failure a pool of such connections stays dead for
+//! good (seen with sqlx 0.9).
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::pool::PoolConnection;
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
+use sqlx::{PgConnection, Postgres};
+
+use crate::QueueError;
+
+/// How to reach the database.
+#[derive(Clone, Debug)]
+pub struct DatabaseOptions {
+    /// Where: a parsed `postgres://` URL.
+    pub connect: PgConnectOptions,
+    /// Connections kept at most.
+    pub max_connections: u32,
+    /// How long one call may take, waiting for a connection included.
+    pub call_deadline: Duration,
+}
+
+impl DatabaseOptions {
+    /// Ten connections and calls of at most 10 s, which is longer than any statement here needs and
+    /// shorter than anybody wants to wait.
+    pub fn from_url(url: &str) -> Result<Self, QueueError> {
+        let connect = PgConnectOptions::from_str(url)
+            .map_err(|source| QueueError::Database { what: "read the database URL", source })?;
+        Ok(Self::new(connect))
+    }
+
+    /// The same defaults for options made elsewhere.
+    pub fn new(connect: PgConnectOptions) -> Self {
+        DatabaseOptions {
+            connect: connect.application_name("stokehold"),
+            max_connections: 10,
+            call_deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+/// The database, by a pool of connections. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pool: PgPool,
+    options: DatabaseOptions,
+}
+
+impl Database {
+    /// Opens the pool and makes sure that the server answers.
+    pub async fn connect(options: DatabaseOptions) -> Result<Self, QueueError> {
+        let database = Self::lazy(options);
+        database.ping().await?;
+        Ok(database)
+    }
+
+    /// A pool that connects when first used, so that a process can start before its database.
+    pub fn lazy(options: DatabaseOptions) -> Self {
+        let pool = PgPoolOptions::new()
+            .max_connections(options.max_connections)
+            .acquire_timeout(options.call_deadline)
+            .connect_lazy_with(options.connect.clone());
+        Database { pool, options }
+    }
+
+    /// The options it was opened with.
+    pub fn options(&self) -> &DatabaseOptions {
+        &self.options
+    }
+
+    /// Asks the server for nothing, to see whether it answers.
+    pub async fn ping(&self) -> Result<(), QueueError> {
+        bounded!(self, "reach the database", |conn| sqlx::query!("select 1 as one")
+            .fetch_one(conn))?;
+        Ok(())
+    }
+
+    /// Closes every connection and waits for it.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn deadline(&self) -> Duration {
+        self.options.call_deadline
+    }
+
+    pub(crate) async fn acquire(&self, what: &'static str) -> Result<Borrowed, QueueError> {
+        let connection =
+            self.pool.acquire().await.map_err(|source| QueueError::from_driver(what, source))?;
+        Ok(Borrowed { connection, settled: false })
+    }
+}
+
+/// A connection on loan. Unless the call it was taken for came to an end, it is closed.
+pub(crate) struct Borrowed {
+    connection: PoolConnection<Postgres>,
+    settled: bool,
+}
+
+impl Borrowed {
+    pub(crate) fn connection(&mut self) -> &mut PgConnection {
+        &mut self.connection
+    }
+
+    /// Ends the loan with what the call came to.
+    pub(crate) fn settle<T>(
+        mut self,
+        what: &'static str,
+        limit: Duration,
+        outcome: Result<Result<T, sqlx::Error>, tokio::time::error::Elapsed>,
+    ) -> Result<T, QueueError> {
+        match outcome {
+            Ok(Ok(value)) => {
+                self.settled = true;
+                Ok(value)
+            }
+            Ok(Err(source)) => {
+                let error = QueueError::from_driver(what, source);
+                self.settled = !matches!(error, QueueError::Unreachable { .. });
+                Err(error)
+            }
+            Err(_) => Err(QueueError::Timeout { what, limit }),
+        }
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.connection.close_on_drop();
+        }
+    }
+}
+
+/// Runs one call on one connection within the deadline: `bounded!(db, "what it does", |conn| future)`.
+macro_rules! bounded {
+    ($database:expr, $what:expr, |$connection:ident| $call:expr) => {{
+        let mut borrowed = $database.acquire($what).await?;
+        let limit = $database.deadline();
+        let outcome = tokio::time::timeout(limit, async {
+            let $connection = borrowed.connection();
+            $call.await
+        })
+        .await;
+        borrowed.settle($what, limit, outcome)
+    }};
+}
+pub(crate) use bounded;
+
+/// Makes a database unless it is there, through a connection to another one on the same server.
+pub async fn ensure_database(server_url: &str, name: &str) -> Result<(), QueueError> {
+    use sqlx::{ConnectOptions, Connection};
+    const WHAT: &str = "make the database";
+    let driver = |source| QueueError::from_driver(WHAT, source);
+    let options = DatabaseOptions::from_url(server_url)?.connect;
+    let mut connection = options.connect().await.map_err(driver)?;
+    let exists = sqlx::query_scalar!(
+        r#"select exists (select from pg_database where datname = $1) as "exists!""#,
+        name
+    )
+    .fetch_one(&mut connection)
+    .await
+    .map_err(driver)?;
+    if !exists {
+        // A utility statement takes no parameters; the name is ours and quoted all the same.
+        let statement = format!("create database \"{}\"", name.replace('"', "\"\""));
+        sqlx::query(sqlx::AssertSqlSafe(statement))
+            .execute(&mut connection)
+            .await
+            .map_err(driver)?;
+    }
+    connection.close().await.map_err(driver)
+}

@@ -1,0 +1,127 @@
+//! What can go wrong between us and the database, sorted by what the caller can do about it.
+
+use std::time::Duration;
+
+/// A call to the queue that did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// The request itself is wrong; the same request will be refused again.
+    #[error("{message}")]
+    Refused {
+        /// The class, for programs.
+        code: RefusalCode,
+        /// What was wrong, naming it.
+        message: String,
+        /// What to do about it.
+        hint: Option<String>,
+    },
+    /// The database cannot be reached, is starting or stopping, or has no connection left.
+    #[error("{what}: the database cannot be reached")]
+    Unreachable {
+        /// What was attempted.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// No answer within the deadline. Whether a write took effect is unknown.
+    #[error("{what}: no answer from the database within {} ms", limit.as_millis())]
+    Timeout {
+        /// What was attempted.
+        what: &'static str,
+        /// How long was waited.
+        limit: Duration,
+    },
+    /// A deadlock or serialization failure: nothing took effect, the same call may succeed.
+    #[error("{what}: the database asks to try again")]
+    TryAgain {
+        /// What was attempted.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: sqlx::Error,
+    },
+    /// The schema is not the one that this binary was built for.
+    #[error("{0}")]
+    Schema(String),
+    /// Anything else: a fault of ours or of the database.
+    #[error("{what}: the database refused the statement")]
+    Database {
+        /// What was attempted.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: sqlx::Error,
+    },
+}
+
+/// Classes of refused requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RefusalCode {
+    /// A job names a kind that does not exist.
+    UnknownKind,
+    /// A payload or other value is over its limit.
+    TooLarge,
+    /// A value that is not allowed.
+    Invalid,
+    /// The thing named does not exist.
+    NotFound,
+    /// The state it is in does not allow it.
+    Conflict,
+}
+
+impl QueueError {
+    /// True when the same call may succeed later without anybody changing the request.
+    pub fn is_temporary(&self) -> bool {
+        matches!(
+            self,
+            QueueError::Unreachable { .. }
+                | QueueError::Timeout { .. }
+                | QueueError::TryAgain { .. }
+        )
+    }
+
+    /// The request is refused, with what to do.
+    pub(crate) fn refused(code: RefusalCode, message: impl Into<String>, hint: &str) -> Self {
+        let hint = (!hint.is_empty()).then(|| hint.to_owned());
+        QueueError::Refused { code, message: message.into(), hint }
+    }
+
+    /// Sorts an error of the driver.
+    pub(crate) fn from_driver(what: &'static str, source: sqlx::Error) -> Self {
+        match &source {
+            sqlx::Error::Database(error) => match error.code().as_deref().unwrap_or_default() {
+                "SH404" => Self::from_contract(RefusalCode::UnknownKind, error.as_ref()),
+                "SH413" => Self::from_contract(RefusalCode::TooLarge, error.as_ref()),
+                "SH422" => Self::from_contract(RefusalCode::Invalid, error.as_ref()),
+                // Serialization failure, deadlock, lock not available.
+                "40001" | "40P01" | "55P03" => QueueError::TryAgain { what, source },
+                // Connection exceptions, insufficient resources, operator intervention (a restart),
+                // and a server that turned into a standby.
+                code if code.starts_with("08")
+                    || code.starts_with("53")
+                    || code.starts_with("57P")
+                    || code == "25006" =>
+                {
+                    QueueError::Unreachable { what, source }
+                }
+                _ => QueueError::Database { what, source },
+            },
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed => QueueError::Unreachable { what, source },
+            _ => QueueError::Database { what, source },
+        }
+    }
+
+    fn from_contract(code: RefusalCode, error: &dyn sqlx::error::DatabaseError) -> Self {
+        let hint = error
+            .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+            .and_then(|error| error.hint())
+            .unwrap_or_default();
+        Self::refused(code, error.message(), hint)
+    }
+}

@@ -1,0 +1,254 @@
+//! Jobs as people see them: one, a page, the attempts, and cancelling one that waits.
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use stokehold_domain::{Blob, ClaimToken, JobId, JobState, KindId, Problem, Receipt, RunnerId};
+
+use crate::claim::{blob, count, problem};
+use crate::database::bounded;
+use crate::{Database, QueueError};
+
+/// Which jobs to list.
+#[derive(Clone, Debug, Default)]
+pub struct JobFilter {
+    /// Only of this kind.
+    pub kind: Option<KindId>,
+    /// Only in one of these states; empty for any.
+    pub states: Vec<JobState>,
+    /// Only ids below this one: where the last page ended.
+    pub before: Option<JobId>,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug)]
+pub struct JobSummary {
+    /// Its id.
+    pub id: JobId,
+    /// Its kind.
+    pub kind_id: KindId,
+    /// Where it is in its life.
+    pub state: JobState,
+    /// Lower runs first.
+    pub priority: i16,
+    /// The latest attempt, from 1; 0 before the first.
+    pub attempt: u16,
+    /// Tries in all.
+    pub max_attempts: u16,
+    /// Nodes that died under it.
+    pub lost: u16,
+    /// When it is or was due.
+    pub run_at: DateTime<Utc>,
+    /// When it was enqueued.
+    pub enqueued_at: DateTime<Utc>,
+    /// When the latest attempt began, if it runs or has ended.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// The code of the outcome that ended it.
+    pub outcome: Option<String>,
+}
+
+/// A job with all that is known of it.
+#[derive(Clone, Debug)]
+pub struct JobRecord {
+    /// What a list shows.
+    pub summary: JobSummary,
+    /// Its kind's name.
+    pub kind: String,
+    /// The queue that its kind belongs to.
+    pub queue: String,
+    /// Snoozes so far.
+    pub snoozes: u16,
+    /// The runner that holds it or ended it.
+    pub runner: Option<RunnerId>,
+    /// The release that ended it.
+    pub release: Option<i32>,
+    /// The input.
+    pub payload: Blob,
+    /// Pairs given at enqueue.
+    pub metadata: Option<Value>,
+    /// The result of a success, if it had one.
+    pub result: Option<Blob>,
+    /// What went wrong last.
+    pub problem: Option<Problem>,
+    /// What the last attempt used; present when it has ended by one.
+    pub receipt: Option<Receipt>,
+}
+
+/// One attempt of a job.
+#[derive(Clone, Debug)]
+pub struct AttemptRecord {
+    /// From 1. Attempts that did not count share the number of the next.
+    pub attempt: u16,
+    /// The claim.
+    pub token: ClaimToken,
+    /// Who ran it.
+    pub runner: Option<RunnerId>,
+    /// What it ran.
+    pub release: Option<i32>,
+    /// When it began.
+    pub started_at: Option<DateTime<Utc>>,
+    /// When it ended; `None` while it runs.
+    pub finished_at: Option<DateTime<Utc>>,
+    /// How it ended.
+    pub outcome: Option<String>,
+    /// What went wrong.
+    pub problem: Option<Problem>,
+    /// What it used.
+    pub receipt: Option<Receipt>,
+}
+
+/// What became of a wish to cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelAnswer {
+    /// It was waiting and is cancelled now.
+    Cancelled,
+    /// It runs at the moment and was left alone.
+    Running,
+    /// It had ended before.
+    Ended(JobState),
+    /// There is no such job.
+    Unknown,
+}
+
+impl Database {
+    /// One page of jobs, newest first, at most `limit`.
+    pub async fn jobs(
+        &self,
+        filter: &JobFilter,
+        limit: i64,
+    ) -> Result<Vec<JobSummary>, QueueError> {
+        let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+        let states = (!states.is_empty()).then_some(states);
+        let rows = bounded!(self, "list jobs", |conn| sqlx::query_file!(
+            "src/sql/list_jobs.sql",
+            filter.kind.map(|kind| kind.0),
+            states.as_deref() as Option<&[&str]>,
+            filter.before.map(|id| id.0),
+            limit
+        )
+        .fetch_all(conn))?;
+        Ok(rows
+            .into_iter()
+            .map(|row| JobSummary {
+                id: JobId(row.id),
+                kind_id: KindId(row.kind_id),
+                state: state(&row.state),
+                priority: row.priority,
+                attempt: count(row.attempt),
+                max_attempts: count(row.max_attempts),
+                lost: count(row.lost),
+                run_at: row.run_at,
+                enqueued_at: row.enqueued_at,
+                started_at: row.started_at,
+                finished_at: row.finished_at,
+                outcome: row.outcome,
+            })
+            .collect())
+    }
+
+    /// One job, live or ended.
+    pub async fn job(&self, id: JobId) -> Result<Option<JobRecord>, QueueError> {
+        let row =
+            bounded!(self, "read a job", |conn| sqlx::query_file!("src/sql/get_job.sql", id.0)
+                .fetch_optional(conn))?;
+        Ok(row.map(|row| JobRecord {
+            receipt: receipt(row.fuel, row.wall_us, row.peak_memory_bytes, row.host_calls),
+            summary: JobSummary {
+                id: JobId(row.id),
+                kind_id: KindId(row.kind_id),
+                state: state(&row.state),
+                priority: row.priority,
+                attempt: count(row.attempt),
+                max_attempts: count(row.max_attempts),
+                lost: count(row.lost),
+                run_at: row.run_at,
+                enqueued_at: row.enqueued_at,
+                started_at: row.started_at,
+                finished_at: row.finished_at,
+                outcome: row.outcome,
+            },
+            kind: row.kind,
+            queue: row.queue,
+            snoozes: count(row.snoozes),
+            runner: row.runner_id.map(RunnerId),
+            release: row.release,
+            payload: blob(row.media_type, row.payload),
+            metadata: row.metadata,
+            result: row.result.map(|bytes| blob(row.result_media_type, bytes)),
+            problem: row.problem.and_then(problem),
+        }))
+    }
+
+    /// Whether the job still lives: a cheap look, one index probe, for those who wait for its end.
+    pub async fn is_live(&self, id: JobId) -> Result<bool, QueueError> {
+        bounded!(self, "look whether a job lives", |conn| sqlx::query_scalar!(
+            r#"select exists (select from stokehold.jobs where id = $1) as "lives!""#,
+            id.0
+        )
+        .fetch_one(conn))
+    }
+
+    /// The attempts of a job in order, at most 1,000; empty for a job that does not exist.
+    pub async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRecord>, QueueError> {
+        let rows = bounded!(self, "list attempts", |conn| sqlx::query_file!(
+            "src/sql/attempts.sql",
+            id.0
+        )
+        .fetch_all(conn))?;
+        Ok(rows
+            .into_iter()
+            .map(|row| AttemptRecord {
+                attempt: count(row.attempt),
+                token: ClaimToken(row.token),
+                runner: row.runner_id.map(RunnerId),
+                release: row.release,
+                started_at: row.started_at,
+                finished_at: row.finished_at,
+                outcome: row.outcome,
+                problem: row.problem.and_then(problem),
+                receipt: receipt(row.fuel, row.wall_us, row.peak_memory_bytes, row.host_calls),
+            })
+            .collect())
+    }
+
+    /// Cancels the job if it waits; says what it found otherwise.
+    pub async fn cancel(&self, id: JobId, reason: &str) -> Result<CancelAnswer, QueueError> {
+        let why = serde_json::to_value(Problem::new(reason)).expect("a problem is strings");
+        let ended = bounded!(self, "cancel a job", |conn| sqlx::query_file!(
+            "src/sql/cancel_job.sql",
+            id.0,
+            why
+        )
+        .fetch_optional(conn))?;
+        if ended.is_some() {
+            return Ok(CancelAnswer::Cancelled);
+        }
+        // Claimed or ended between the two looks is an answer like any other.
+        Ok(match self.job(id).await?.map(|job| job.summary.state) {
+            None => CancelAnswer::Unknown,
+            Some(state) if state.is_final() => CancelAnswer::Ended(state),
+            Some(_) => CancelAnswer::Running,
+        })
+    }
+}
+
+fn state(text: &str) -> JobState {
+    text.parse()
+        .expect("the job_state type has exactly the words of JobState; a test compares them")
+}
+
+fn receipt(
+    fuel: Option<i64>,
+    wall_us: Option<i64>,
+    peak_memory_bytes: Option<i64>,
+    host_calls: Option<i64>,
+) -> Option<Receipt> {
+    let number = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
+    Some(Receipt {
+        fuel: number(fuel)?,
+        wall_us: number(wall_us)?,
+        peak_memory_bytes: number(peak_memory_bytes)?,
+        host_calls: number(host_calls)?,
+    })
+}

@@ -1,0 +1,320 @@
+//! Kinds, their policy, and the releases that a kind points at one of.
+
+use chrono::{DateTime, Utc};
+use stokehold_domain::{Backoff, Digest, KindId, Limits, RetryPolicy};
+
+use crate::claim::count;
+use crate::database::bounded;
+use crate::modules::digest_of;
+use crate::{Database, QueueError, RefusalCode};
+
+/// What a kind says about its jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KindPolicy {
+    /// The queue its jobs wait in.
+    pub queue: String,
+    /// The priority of jobs that do not say; lower runs first.
+    pub priority: i16,
+    /// How often and when to try again.
+    pub retry: RetryPolicy,
+}
+
+impl Default for KindPolicy {
+    fn default() -> Self {
+        KindPolicy { queue: "default".to_owned(), priority: 0, retry: RetryPolicy::default() }
+    }
+}
+
+/// A kind as stored.
+#[derive(Clone, Debug)]
+pub struct Kind {
+    /// Its row.
+    pub id: KindId,
+    /// Its name.
+    pub name: String,
+    /// Its policy.
+    pub policy: KindPolicy,
+    /// The release that new attempts run; `None` while there is none, and jobs wait.
+    pub active_release: Option<i32>,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// One numbered version of a kind.
+#[derive(Clone, Debug)]
+pub struct Release {
+    /// From 1, within the kind.
+    pub number: i32,
+    /// The module.
+    pub digest: Digest,
+    /// What an attempt may use.
+    pub limits: Limits,
+    /// When it was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// All that a node needs to run jobs of a release.
+#[derive(Clone, Debug)]
+pub struct RunnableRelease {
+    /// The kind's name.
+    pub kind: String,
+    /// The queue its jobs wait in.
+    pub queue: String,
+    /// How retries are spaced.
+    pub backoff: Backoff,
+    /// The module.
+    pub digest: Digest,
+    /// What an attempt may use.
+    pub limits: Limits,
+}
+
+impl Database {
+    /// Makes the kind or changes its policy; `true` when it was new.
+    pub async fn put_kind(
+        &self,
+        name: &str,
+        policy: &KindPolicy,
+    ) -> Result<(Kind, bool), QueueError> {
+        for (what, text) in [("kind", name), ("queue", &policy.queue)] {
+            stokehold_domain::check_name(what, text).map_err(|error| {
+                QueueError::refused(RefusalCode::Invalid, error.to_string(), "")
+            })?;
+        }
+        let row = bounded!(self, "store a kind", |conn| {
+            sqlx::query!(
+            r#"insert into stokehold.kinds (name, queue, priority, max_attempts, backoff_base_ms, backoff_cap_ms)
+               values ($1::text, $2::text, $3, $4, $5, $6)
+               on conflict (name) do update set queue = excluded.queue, priority = excluded.priority,
+                 max_attempts = excluded.max_attempts, backoff_base_ms = excluded.backoff_base_ms,
+                 backoff_cap_ms = excluded.backoff_cap_ms
+               returning id, active_release, created_at, (xmax = 0) as "is_new!""#,
+            name,
+            policy.queue,
+            policy.priority,
+            small(policy.retry.max_attempts),
+            big(policy.retry.backoff.base_ms),
+            big(policy.retry.backoff.cap_ms),
+        )
+        .fetch_one(conn)
+        })?;
+        let kind = Kind {
+            id: KindId(row.id),
+            name: name.to_owned(),
+            policy: policy.clone(),
+            active_release: row.active_release,
+            created_at: row.created_at,
+        };
+        Ok((kind, row.is_new))
+    }
+
+    /// Makes the kind with the default policy unless it is there.
+    pub async fn ensure_kind(&self, name: &str) -> Result<Kind, QueueError> {
+        match self.kind(name).await? {
+            Some(kind) => Ok(kind),
+            None => self.put_kind(name, &KindPolicy::default()).await.map(|(kind, _)| kind),
+        }
+    }
+
+    /// One kind by its name.
+    pub async fn kind(&self, name: &str) -> Result<Option<Kind>, QueueError> {
+        Ok(self.find_kinds(Some(name)).await?.pop())
+    }
+
+    /// All kinds by name, at most 10,000.
+    pub async fn kinds(&self) -> Result<Vec<Kind>, QueueError> {
+        self.find_kinds(None).await
+    }
+
+    async fn find_kinds(&self, name: Option<&str>) -> Result<Vec<Kind>, QueueError> {
+        let rows = bounded!(self, "read kinds", |conn| {
+            sqlx::query!(
+            r#"select id, name as "name!: String", queue as "queue!: String", priority, max_attempts,
+                 backoff_base_ms, backoff_cap_ms, active_release, created_at
+               from stokehold.kinds where $1::text is null or name = $1 order by name limit 10000"#,
+            name
+        )
+        .fetch_all(conn)
+        })?;
+        Ok(rows
+            .into_iter()
+            .map(|row| Kind {
+                id: KindId(row.id),
+                name: row.name,
+                policy: KindPolicy {
+                    queue: row.queue,
+                    priority: row.priority,
+                    retry: RetryPolicy {
+                        max_attempts: count(row.max_attempts),
+                        backoff: backoff(row.backoff_base_ms, row.backoff_cap_ms),
+                    },
+                },
+                active_release: row.active_release,
+                created_at: row.created_at,
+            })
+            .collect())
+    }
+
+    /// Makes the next release of a kind, and activates it if asked to. The number is one more than
+    /// the highest; the kind's row is locked meanwhile, so numbers have no gaps and no twins.
+    pub async fn create_release(
+        &self,
+        kind: &str,
+        digest: Digest,
+        limits: &Limits,
+        activate: bool,
+    ) -> Result<Release, QueueError> {
+        limits
+            .check()
+            .map_err(|error| QueueError::refused(RefusalCode::Invalid, error.to_string(), ""))?;
+        let limits_json =
+            serde_json::to_value(limits).expect("limits are numbers, which JSON can carry");
+        let made = bounded!(self, "make a release", |conn| async {
+            use sqlx::Connection;
+            let mut transaction = conn.begin().await?;
+            let kind_id = sqlx::query_scalar!(
+                "select id from stokehold.kinds where name = $1::text for no key update",
+                kind
+            )
+            .fetch_optional(&mut *transaction)
+            .await?;
+            let module = sqlx::query_scalar!(
+                "select digest from stokehold.modules where digest = $1 for key share",
+                &digest.0[..]
+            )
+            .fetch_optional(&mut *transaction)
+            .await?;
+            let (Some(kind_id), Some(_)) = (kind_id, module) else {
+                return Ok(Err(kind_id.is_none()));
+            };
+            let row = sqlx::query!(
+                r#"insert into stokehold.releases (kind_id, number, digest, limits)
+                   select $1, coalesce(max(number), 0) + 1, $2, $3
+                   from stokehold.releases where kind_id = $1
+                   returning number, created_at"#,
+                kind_id,
+                &digest.0[..],
+                limits_json
+            )
+            .fetch_one(&mut *transaction)
+            .await?;
+            if activate {
+                sqlx::query!(
+                    "update stokehold.kinds set active_release = $2 where id = $1",
+                    kind_id,
+                    row.number
+                )
+                .execute(&mut *transaction)
+                .await?;
+            }
+            transaction.commit().await?;
+            Ok(Ok((row.number, row.created_at)))
+        })?;
+        match made {
+            Ok((number, created_at)) => Ok(Release { number, digest, limits: *limits, created_at }),
+            Err(true) => Err(no_kind(kind)),
+            Err(false) => Err(QueueError::refused(
+                RefusalCode::NotFound,
+                format!("there is no module {digest}"),
+                "Upload it first.",
+            )),
+        }
+    }
+
+    /// Points the kind at another release, older or newer. Running attempts go on with theirs.
+    pub async fn activate_release(&self, kind: &str, number: i32) -> Result<(), QueueError> {
+        let updated = bounded!(self, "activate a release", |conn| sqlx::query!(
+            r#"update stokehold.kinds k set active_release = r.number
+               from stokehold.releases r
+               where k.name = $1::text and r.kind_id = k.id and r.number = $2"#,
+            kind,
+            number
+        )
+        .execute(conn))?;
+        if updated.rows_affected() == 1 {
+            return Ok(());
+        }
+        if self.kind(kind).await?.is_none() {
+            return Err(no_kind(kind));
+        }
+        Err(QueueError::refused(
+            RefusalCode::NotFound,
+            format!("kind '{kind}' has no release {number}"),
+            "List its releases to see which there are.",
+        ))
+    }
+
+    /// The releases of a kind, newest first.
+    pub async fn releases(&self, kind: &str) -> Result<Vec<Release>, QueueError> {
+        let rows = bounded!(self, "list releases", |conn| sqlx::query!(
+            r#"select r.number, r.digest, r.limits, r.created_at
+               from stokehold.releases r join stokehold.kinds k on k.id = r.kind_id
+               where k.name = $1::text order by r.number desc limit 1000"#,
+            kind
+        )
+        .fetch_all(conn))?;
+        if rows.is_empty() && self.kind(kind).await?.is_none() {
+            return Err(no_kind(kind));
+        }
+        Ok(rows
+            .into_iter()
+            .map(|row| Release {
+                number: row.number,
+                digest: digest_of(&row.digest),
+                limits: limits(row.limits),
+                created_at: row.created_at,
+            })
+            .collect())
+    }
+
+    /// What a node needs to run a release.
+    pub async fn runnable_release(
+        &self,
+        kind: KindId,
+        number: i32,
+    ) -> Result<Option<RunnableRelease>, QueueError> {
+        let row = bounded!(self, "read a release", |conn| sqlx::query!(
+            r#"select k.name as "name!: String", k.queue as "queue!: String", k.backoff_base_ms,
+                 k.backoff_cap_ms, r.digest, r.limits
+               from stokehold.releases r join stokehold.kinds k on k.id = r.kind_id
+               where r.kind_id = $1 and r.number = $2"#,
+            kind.0,
+            number
+        )
+        .fetch_optional(conn))?;
+        Ok(row.map(|row| RunnableRelease {
+            kind: row.name,
+            queue: row.queue,
+            backoff: backoff(row.backoff_base_ms, row.backoff_cap_ms),
+            digest: digest_of(&row.digest),
+            limits: limits(row.limits),
+        }))
+    }
+}
+
+fn no_kind(name: &str) -> QueueError {
+    QueueError::refused(
+        RefusalCode::UnknownKind,
+        format!("there is no kind '{name}'"),
+        "Create it first, or push a handler for it.",
+    )
+}
+
+/// Limits as stored. Those of another version may lack some, which then have their defaults.
+fn limits(value: serde_json::Value) -> Limits {
+    serde_json::from_value(value).unwrap_or_default()
+}
+
+fn backoff(base_ms: i64, cap_ms: i64) -> Backoff {
+    Backoff {
+        base_ms: base_ms.try_into().unwrap_or_default(),
+        cap_ms: cap_ms.try_into().unwrap_or_default(),
+    }
+}
+
+fn small(value: u16) -> i16 {
+    value.try_into().unwrap_or(i16::MAX)
+}
+
+fn big(value: u64) -> i64 {
+    value.try_into().unwrap_or(i64::MAX)
+}

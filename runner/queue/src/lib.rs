@@ -1,0 +1,37 @@
+//! Every SQL statement of Stokehold: the job state machine on PostgreSQL.
+//!
+//! No WebAssembly and no HTTP. Each file holds the statements of one table group or one task; what is
+//! long or takes locks stands in its own file under `sql/`. All times are the database's.
+
+pub mod bench;
+pub mod claim;
+pub mod database;
+pub mod enqueue;
+pub mod error;
+pub mod jobs;
+pub mod keys;
+pub mod kinds;
+pub mod logs;
+pub mod migrate;
+pub mod modules;
+pub mod partitions;
+pub mod reaper;
+pub mod runners;
+pub mod settle;
+pub mod tick;
+pub mod wake;
+
+pub use claim::{Claimed, LaneQuota};
+pub use database::{Database, DatabaseOptions};
+pub use enqueue::NewJob;
+pub use error::{QueueError, RefusalCode};
+pub use jobs::{AttemptRecord, CancelAnswer, JobFilter, JobRecord, JobSummary};
+pub use keys::{ApiKey, NewKey};
+pub use kinds::{Kind, KindPolicy, Release, RunnableRelease};
+pub use logs::{LogChunk, StoredLog};
+pub use modules::{ModuleRecord, NewModule};
+pub use reaper::Reaped;
+pub use runners::{RunnerRecord, RunnerRegistration};
+pub use settle::{Ended, Fate};
+pub use tick::{Lane, Tick};
+pub use wake::WakeListener;

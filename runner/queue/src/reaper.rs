@@ -1,0 +1,52 @@
+//! The reaper: finds runners whose lease is over and gives back what they held.
+//!
+//! Every node runs it; SKIP LOCKED lets the sweeps pass each other, so there is no leader to lose. The
+//! database decides who is dead, by its own clock. A node that dies in the middle of a sweep leaves
+//! nothing half-done: each statement is one transaction.
+
+use std::time::Duration;
+
+use crate::database::bounded;
+use crate::{Database, QueueError};
+
+/// A job is discarded when this many nodes died under it.
+pub const MAX_LOST: i32 = 3;
+/// Jobs given back in one statement.
+const PAGE: i64 = 1_000;
+
+/// What one sweep did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reaped {
+    /// Runners found dead.
+    pub runners: i64,
+    /// Jobs made available again.
+    pub available: i64,
+    /// Jobs discarded, for nodes kept dying under them.
+    pub discarded: i64,
+}
+
+impl Database {
+    /// Sweeps once. `lease` is the fleet's lease: when many runners expire together it is waited once
+    /// more before they count as dead.
+    pub async fn reap(&self, lease: Duration) -> Result<Reaped, QueueError> {
+        let runners = bounded!(self, "find dead runners", |conn| sqlx::query_file_scalar!(
+            "src/sql/expire.sql",
+            lease.as_secs_f64()
+        )
+        .fetch_one(conn))?;
+        let mut reaped = Reaped { runners, ..Reaped::default() };
+        loop {
+            let page = bounded!(self, "give back jobs", |conn| sqlx::query_file!(
+                "src/sql/give_back.sql",
+                PAGE,
+                MAX_LOST
+            )
+            .fetch_one(conn))?;
+            reaped.available += page.available;
+            reaped.discarded += page.discarded;
+            if page.available + page.discarded < PAGE {
+                return Ok(reaped);
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Settling: what attempts came to, written once and only under the claim they belong to.
+//!
+//! Many outcomes go in one call. Each gets an answer, and each answer is final: the caller keeps an
+//! outcome until it has one, asking again when a commit's fate is unknown.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use sqlx::{Connection, PgConnection};
+use stokehold_domain::{
+    Blob, ClaimToken, JobId, JobState, LogLine, Next, Problem, Receipt, RunnerId, blob,
+};
+
+use crate::database::bounded;
+use crate::logs::{LogChunk, insert_logs};
+use crate::{Database, QueueError};
+
+/// One attempt that has ended, and what follows.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// The job.
+    pub job_id: JobId,
+    /// The claim.
+    pub token: ClaimToken,
+    /// This try, from 1.
+    pub attempt: u16,
+    /// The release that ran; `None` when none could be found.
+    pub release: Option<i32>,
+    /// The outcome's stable code.
+    pub code: &'static str,
+    /// What becomes of the job.
+    pub next: Next,
+    /// The result, if it succeeded with one.
+    pub result: Option<Blob>,
+    /// What went wrong, if something did.
+    pub problem: Option<Problem>,
+    /// What the attempt used; `None` when no handler was started.
+    pub receipt: Option<Receipt>,
+    /// Log lines not yet stored.
+    pub log: Vec<LogLine>,
+}
+
+/// What became of one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It took effect now.
+    Applied,
+    /// It had taken effect before.
+    AlreadyApplied,
+    /// The claim is no longer this runner's; nothing changed.
+    Stale,
+    /// The job no longer lives, and this claim did not end it.
+    Gone,
+}
+
+impl Database {
+    /// Writes all outcomes in one transaction and returns what became of each, in the same order.
+    ///
+    /// # Errors
+    /// On any error the fate is unknown: ask again with the same outcomes.
+    pub async fn settle(&self, runner: RunnerId, ended: &[Ended]) -> Result<Vec<Fate>, QueueError> {
+        // In order of id, so that two flushes that meet in a row wait for, never against each other.
+        let mut sorted: Vec<&Ended> = ended.iter().collect();
+        sorted.sort_by_key(|end| end.job_id);
+        let (finished, released): (Vec<&Ended>, Vec<&Ended>) =
+            sorted.into_iter().partition(|end| matches!(end.next, Next::Finish(_)));
+        let logs: Vec<LogChunk> = ended
+            .iter()
+            .filter(|end| !end.log.is_empty())
+            .map(|end| LogChunk::new(end.job_id, end.token, end.attempt, &end.log))
+            .collect();
+        let applied = bounded!(self, "settle attempts", |conn| async {
+            if released.is_empty() && logs.is_empty() {
+                return finish(conn, runner, &finished).await;
+            }
+            let mut transaction = conn.begin().await?;
+            // Logs first: their guard wants the row as it is before.
+            insert_logs(&mut transaction, runner, &logs).await?;
+            let mut applied = finish(&mut transaction, runner, &finished).await?;
+            applied.extend(release(&mut transaction, runner, &released).await?);
+            transaction.commit().await?;
+            Ok(applied)
+        })?;
+        let applied: HashSet<i64> = applied.into_iter().collect();
+        self.fates(runner, ended, &applied).await
+    }
+
+    async fn fates(
+        &self,
+        runner: RunnerId,
+        ended: &[Ended],
+        applied: &HashSet<i64>,
+    ) -> Result<Vec<Fate>, QueueError> {
+        let others = || ended.iter().filter(|end| !applied.contains(&end.job_id.0));
+        let ids: Vec<i64> = others().map(|end| end.job_id.0).collect();
+        if ids.is_empty() {
+            return Ok(vec![Fate::Applied; ended.len()]);
+        }
+        let tokens: Vec<i64> = others().map(|end| end.token.0).collect();
+        let rows = bounded!(self, "look up the fate of attempts", |conn| sqlx::query_file!(
+            "src/sql/fate.sql",
+            runner.0,
+            &ids,
+            &tokens
+        )
+        .fetch_all(conn))?;
+        let fate = |id: i64| match rows.iter().find(|row| row.job_id == id) {
+            Some(row) if row.already => Fate::AlreadyApplied,
+            Some(row) if row.live => Fate::Stale,
+            _ => Fate::Gone,
+        };
+        Ok(ended
+            .iter()
+            .map(
+                |end| {
+                    if applied.contains(&end.job_id.0) { Fate::Applied } else { fate(end.job_id.0) }
+                },
+            )
+            .collect())
+    }
+}
+
+async fn finish(
+    conn: &mut PgConnection,
+    runner: RunnerId,
+    ended: &[&Ended],
+) -> Result<Vec<i64>, sqlx::Error> {
+    if ended.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns = Columns::of(ended);
+    let states: Vec<&str> = ended.iter().map(|end| final_state(end.next).as_str()).collect();
+    let results: Vec<Option<&[u8]>> =
+        ended.iter().map(|end| end.result.as_ref().map(|blob| blob.bytes.as_slice())).collect();
+    let media_types: Vec<Option<&str>> =
+        ended.iter().map(|end| end.result.as_ref().and_then(stored_media_type)).collect();
+    sqlx::query_file_scalar!(
+        "src/sql/finish.sql",
+        runner.0,
+        &columns.ids,
+        &columns.tokens,
+        &columns.releases as &[Option<i32>],
+        &states as &[&str],
+        &columns.codes as &[&str],
+        &results as &[Option<&[u8]>],
+        &media_types as &[Option<&str>],
+        &columns.problems as &[Option<String>],
+        &columns.fuel as &[Option<i64>],
+        &columns.wall_us as &[Option<i64>],
+        &columns.peak_memory_bytes as &[Option<i64>],
+        &columns.host_calls as &[Option<i64>],
+    )
+    .fetch_all(conn)
+    .await
+}
+
+async fn release(
+    conn: &mut PgConnection,
+    runner: RunnerId,
+    ended: &[&Ended],
+) -> Result<Vec<i64>, sqlx::Error> {
+    if ended.is_empty() {
+        return Ok(Vec::new());
+    }
+    let columns = Columns::of(ended);
+    let mut states = Vec::with_capacity(ended.len());
+    let mut delays = Vec::with_capacity(ended.len());
+    let mut counted = Vec::with_capacity(ended.len());
+    for end in ended {
+        let (state, delay, counts) = match end.next {
+            Next::Retry(delay) => (JobState::Retryable, delay, true),
+            Next::Snooze(delay) => (JobState::Scheduled, delay, false),
+            Next::HandBack(delay) if delay > Duration::ZERO => (JobState::Retryable, delay, false),
+            Next::HandBack(_) | Next::Finish(_) => (JobState::Available, Duration::ZERO, false),
+        };
+        states.push(state.as_str());
+        delays.push(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX));
+        counted.push(counts);
+    }
+    // A job handed back before its handler started leaves no trace of an attempt.
+    let recorded: Vec<bool> = ended.iter().map(|end| end.receipt.is_some()).collect();
+    sqlx::query_file_scalar!(
+        "src/sql/release.sql",
+        runner.0,
+        &columns.ids,
+        &columns.tokens,
+        &columns.releases as &[Option<i32>],
+        &states as &[&str],
+        &delays,
+        &counted,
+        &recorded,
+        &columns.codes as &[&str],
+        &columns.problems as &[Option<String>],
+        &columns.fuel as &[Option<i64>],
+        &columns.wall_us as &[Option<i64>],
+        &columns.peak_memory_bytes as &[Option<i64>],
+        &columns.host_calls as &[Option<i64>],
+    )
+    .fetch_all(conn)
+    .await
+}
+
+/// The columns that both statements share, one vector each.
+struct Columns {
+    ids: Vec<i64>,
+    tokens: Vec<i64>,
+    releases: Vec<Option<i32>>,
+    codes: Vec<&'static str>,
+    problems: Vec<Option<String>>,
+    fuel: Vec<Option<i64>>,
+    wall_us: Vec<Option<i64>>,
+    peak_memory_bytes: Vec<Option<i64>>,
+    host_calls: Vec<Option<i64>>,
+}
+
+impl Columns {
+    fn of(ended: &[&Ended]) -> Self {
+        let used = |of: fn(&Receipt) -> u64| {
+            let number = |end: &&Ended| end.receipt.as_ref().map(of).map(saturating);
+            ended.iter().map(number).collect()
+        };
+        Columns {
+            ids: ended.iter().map(|end| end.job_id.0).collect(),
+            tokens: ended.iter().map(|end| end.token.0).collect(),
+            releases: ended.iter().map(|end| end.release).collect(),
+            codes: ended.iter().map(|end| end.code).collect(),
+            problems: ended.iter().map(|end| end.problem.as_ref().map(problem_text)).collect(),
+            fuel: used(|receipt| receipt.fuel),
+            wall_us: used(|receipt| receipt.wall_us),
+            peak_memory_bytes: used(|receipt| receipt.peak_memory_bytes),
+            host_calls: used(|receipt| receipt.host_calls),
+        }
+    }
+}
+
+fn saturating(number: u64) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+fn problem_text(problem: &Problem) -> String {
+    serde_json::to_string(problem).expect("a problem is strings and bytes, which JSON can carry")
+}
+
+fn stored_media_type(blob: &Blob) -> Option<&str> {
+    Some(blob.media_type.as_str()).filter(|media_type| *media_type != blob::JSON)
+}
+
+fn final_state(next: Next) -> JobState {
+    match next {
+        Next::Finish(state) if state.is_final() => state,
+        // The caller sorted: anything else went to `release`.
+        _ => JobState::Discarded,
+    }
+}

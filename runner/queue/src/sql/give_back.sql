@@ -1,0 +1,51 @@
+-- Gives back what runners hold that no longer live: available again without a counted attempt, or
+-- discarded when nodes died under it too often.
+-- $1 most rows, $2 the cap of losses.
+-- Index: jobs_held, by runner. Locks: the rows, skipping those another sweep has.
+-- Any loss makes a job a suspect; after that only the loss of a node that ran it as its suspect counts,
+-- so a job is not blamed for the company it kept.
+with lost as materialized (
+  select job.id, job.started_at, job.runner_id, job.attempt, job.token,
+    case
+      when job.lost = 0 then 1
+      when runner.suspect_job = job.id then job.lost + 1
+      else job.lost
+    end as losses
+  from stokehold.runners runner
+  join stokehold.jobs job on job.runner_id = runner.id and job.state = 'running'
+  where runner.state <> 'live' and runner.ended_at > clock_timestamp() - interval '1 day'
+  limit $1
+  for update of job skip locked
+), recorded as (
+  insert into stokehold.job_attempts (job_id, token, runner_id, started_at, attempt, outcome, problem)
+  select id, token, runner_id, started_at, attempt, 'node.lost',
+    jsonb_build_object('message', 'the runner that held the job died')
+  from lost
+), discarded as (
+  delete from stokehold.jobs job
+  using lost
+  where job.id = lost.id and lost.losses >= $2
+  returning job.*, lost.losses
+), history as (
+  insert into stokehold.job_history (
+    id, token, runner_id, run_at, enqueued_at, started_at, kind_id, state, priority, attempt,
+    max_attempts, snoozes, lost, outcome, media_type, payload, metadata, problem)
+  select id, token, runner_id, run_at, enqueued_at, started_at, kind_id, 'discarded', priority, attempt,
+    max_attempts, snoozes, losses, 'node.lost', media_type, payload, metadata,
+    jsonb_build_object(
+      'message', format('%s runners died while they ran this job', losses),
+      'advice', 'Look at the runners'' own logs for the time of the attempts before it is enqueued again.')
+  from discarded
+), available as (
+  update stokehold.jobs job
+  set state = 'available',
+    runner_id = null,
+    started_at = null,
+    position = nextval('stokehold.positions'),
+    attempt = job.attempt - 1,
+    lost = lost.losses
+  from lost
+  where job.id = lost.id and lost.losses < $2
+  returning job.id
+)
+select (select count(*) from available) as "available!", (select count(*) from discarded) as "discarded!"

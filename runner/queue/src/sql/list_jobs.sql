@@ -1,0 +1,25 @@
+-- One page of jobs, live and ended, newest id first.
+-- $1 kind, $2 states, $3 only ids below; each null for any; $4 most rows.
+-- Indexes: jobs_pkey and job_history_by_id, both read backwards; the filters are applied on the way.
+select id as "id!", kind_id as "kind_id!", state as "state!", priority as "priority!",
+  attempt as "attempt!", max_attempts as "max_attempts!", lost as "lost!", run_at as "run_at!",
+  enqueued_at as "enqueued_at!", started_at, finished_at, outcome
+from (
+  (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
+    null::timestamptz as finished_at, null::text as outcome
+  from stokehold.jobs
+  where ($1::int is null or kind_id = $1)
+    and ($2::text[] is null or state::text = any($2))
+    and ($3::bigint is null or id < $3)
+  order by id desc limit $4)
+  union all
+  (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
+    finished_at, outcome
+  from stokehold.job_history
+  where ($1::int is null or kind_id = $1)
+    and ($2::text[] is null or state::text = any($2))
+    and ($3::bigint is null or id < $3)
+  order by id desc limit $4)
+) job
+order by id desc
+limit $4

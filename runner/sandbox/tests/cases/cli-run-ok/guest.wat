@@ -1,0 +1,7 @@
+;; A program as a WASI 0.2 component that returns success.
+(component
+  (core module $m (func (export "run") (result i32) (i32.const 0)))
+  (core instance $i (instantiate $m))
+  (func $run (result (result)) (canon lift (core func $i "run")))
+  (instance $cli (export "run" (func $run)))
+  (export "wasi:cli/run@0.2.0" (instance $cli)))

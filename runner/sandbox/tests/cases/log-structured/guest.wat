@@ -1,0 +1,10 @@
+;; One structured line and one plain.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  ;; At 0: the address and length of the text at 64.
+  (data (i32.const 0) "\40\00\00\00\3b\00\00\00")
+  (data (i32.const 64) "{\22level\22:\22warn\22,\22msg\22:\22slow supplier\22,\22took_ms\22:812}\0aplain\0a")
+  (func (export "_start")
+    (drop (call $fd_write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 16)))
+    ))

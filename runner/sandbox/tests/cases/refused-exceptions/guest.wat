@@ -1,0 +1,3 @@
+(module
+  (tag $oops)
+  (func (export "_start") (throw $oops)))

@@ -1,0 +1,3 @@
+(module
+  (table 1 externref)
+  (func (export "_start")))

@@ -1,0 +1,8 @@
+(component
+  (import "wasi:http/outgoing-handler@0.2.3" (instance))
+  (import "acme:billing/api@1.0.0" (instance))
+  (core module $m (func (export "run") (result i32) (i32.const 0)))
+  (core instance $i (instantiate $m))
+  (func $run (result (result)) (canon lift (core func $i "run")))
+  (instance $cli (export "run" (func $run)))
+  (export "wasi:cli/run@0.2.0" (instance $cli)))

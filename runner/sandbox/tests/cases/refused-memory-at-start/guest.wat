@@ -1,0 +1,3 @@
+(module
+  (memory 65536)
+  (func (export "_start")))

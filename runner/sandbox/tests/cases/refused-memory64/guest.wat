@@ -1,0 +1,3 @@
+(module
+  (memory i64 1)
+  (func (export "_start")))

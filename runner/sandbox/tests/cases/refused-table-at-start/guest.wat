@@ -1,0 +1,3 @@
+(module
+  (table 100001 funcref)
+  (func (export "_start")))

@@ -1,0 +1,10 @@
+;; What a Rust program prints and does when it panics.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 1)
+  ;; At 0: the address and length of the text at 64.
+  (data (i32.const 0) "\40\00\00\00\9d\00\00\00")
+  (data (i32.const 64) "starting\0a\0athread 'main' (1) panicked at src/charge.rs:10:5:\0ano such card: 4711\0anote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\0a")
+  (func (export "_start")
+    (drop (call $fd_write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 16)))
+    unreachable))

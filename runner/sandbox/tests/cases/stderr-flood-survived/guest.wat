@@ -1,0 +1,11 @@
+;; Logs 4 MiB and goes on: logging never ends a handler.
+(module
+  (import "wasi_snapshot_preview1" "fd_write" (func $fd_write (param i32 i32 i32 i32) (result i32)))
+  (memory (export "memory") 2)
+  (data (i32.const 0) "\40\00\00\00\00\00\01\00")
+  (data (i32.const 64) "a line of a flood\0aanother line\0a")
+  (func (export "_start") (local $n i32)
+    (loop $again
+      (if (call $fd_write (i32.const 2) (i32.const 0) (i32.const 1) (i32.const 16)) (then unreachable))
+      (local.set $n (i32.add (local.get $n) (i32.const 1)))
+      (br_if $again (i32.lt_u (local.get $n) (i32.const 64))))))

@@ -1,0 +1,23 @@
+;; Answers retry, with a message and a code.
+(module
+  (memory (export "memory") 1)
+  (global $next (mut i32) (i32.const 4096))
+  (data (i32.const 512) "card declined")
+  (data (i32.const 544) "card-declined")
+  (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (local $start i32)
+    (local.set $start (i32.and (i32.add (global.get $next) (i32.const 7)) (i32.const -8)))
+    (global.set $next (i32.add (local.get $start) (local.get 3)))
+    (local.get $start))
+  ;; The answer stands at 64: 0 ok or 1 error, at 72 its payload.
+  (func $handle (export "stokehold:job/handler@0.1.0#handle")
+    (param $id i64) (param $kind i32) (param $kind_len i32) (param $attempt i32) (param $most i32)
+    (param $type i32) (param $type_len i32) (param $bytes i32) (param $bytes_len i32)
+    (result i32)
+    (i32.store8 (i32.const 64) (i32.const 1))
+    (i32.store8 (i32.const 72) (i32.const 0))
+    (i32.store (i32.const 80) (i32.const 512))
+    (i32.store (i32.const 84) (i32.const 13))
+    (i32.store8 (i32.const 88) (i32.const 1))
+    (i32.store (i32.const 92) (i32.const 544))
+    (i32.store (i32.const 96) (i32.const 13))
+    (i32.const 64)))
