@@ -150,6 +150,8 @@ async fn finish(
         &columns.peak_memory_bytes as &[Option<i64>],
         &columns.host_calls as &[Option<i64>],
     )
+    // Planned each time: a plan kept from when the table was almost empty scans it when it is full.
+    .persistent(false)
     .fetch_all(conn)
     .await
 }
@@ -196,6 +198,8 @@ async fn release(
         &columns.peak_memory_bytes as &[Option<i64>],
         &columns.host_calls as &[Option<i64>],
     )
+    // Planned each time: a plan kept from when the table was almost empty scans it when it is full.
+    .persistent(false)
     .fetch_all(conn)
     .await
 }

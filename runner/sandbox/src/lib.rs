@@ -34,6 +34,7 @@ mod self_test;
 mod state;
 mod stdio;
 mod structure;
+mod task;
 mod ticker;
 mod wasi;
 

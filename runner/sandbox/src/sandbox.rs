@@ -1,23 +1,23 @@
 //! The sandbox itself: engine, pool, guest threads and the handlers loaded into it.
 
 use std::fmt;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use stokehold_domain::{Attempt, Blob, Digest, HandBack, Limits, Outcome, Problem, Receipt};
+use stokehold_domain::{Attempt, Blob, Digest, Limits};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinError, JoinHandle};
 use wasmtime::{Engine, Store};
 
 use crate::admit::Gate;
 use crate::attempt::{Surroundings, execute};
 use crate::compile::{Cache, Compiler};
-use crate::control::lock;
 use crate::guest_log::GuestLogFile;
 use crate::imports::PREVIEW1;
 use crate::state::State;
+use crate::task::{self, CatchPanic, Running};
 use crate::ticker::Ticker;
 use crate::{
     Admission, Control, Handler, PoolMetrics, Refusal, Report, SandboxConfig, StartError, context,
@@ -142,17 +142,45 @@ impl Sandbox {
         limits: &Limits,
         control: Control,
     ) -> Report {
-        let Some(slot) = self.slot().await else { return no_slot(self.0.slot_count) };
-        let (around, handler, limits) = (Arc::clone(&self.0.around), handler.clone(), *limits);
-        let shared = Arc::clone(&control.0);
-        let task = self.0.guests.handle().spawn(async move {
-            // Declared first, so returned last: after the instance is gone.
-            let _slot = slot;
-            execute(&around, &handler, attempt, &limits, shared).await
-        });
-        match Running(task).join().await {
-            Ok(report) => report,
-            Err(error) => broken(error, &control),
+        let task = self.task(handler, attempt, limits, &control);
+        Running(self.0.guests.handle().spawn(task)).join(&control).await
+    }
+
+    /// Like [`Sandbox::run`] for those who keep many attempts going: `done` is called on a guest
+    /// thread with the report, so nobody has to be woken for each. It must not block. Only an order
+    /// through `control` ends the attempt before its time.
+    pub fn spawn(
+        &self,
+        handler: &Handler,
+        attempt: Attempt,
+        limits: &Limits,
+        control: Control,
+        done: impl FnOnce(Report) + Send + 'static,
+    ) {
+        let task = self.task(handler, attempt, limits, &control);
+        self.0.guests.handle().spawn(async move { done(task.await) });
+    }
+
+    fn task(
+        &self,
+        handler: &Handler,
+        attempt: Attempt,
+        limits: &Limits,
+        control: &Control,
+    ) -> impl Future<Output = Report> + Send + 'static {
+        let (around, slots) = (Arc::clone(&self.0.around), Arc::clone(&self.0.slots));
+        let slot_count = self.0.slot_count;
+        let (handler, limits, control) = (handler.clone(), *limits, control.clone());
+        async move {
+            // Held until after the instance is gone.
+            let Some(_slot) = slot(slots).await else {
+                return task::no_slot(slot_count, SLOT_WAIT);
+            };
+            let run = execute(&around, &handler, attempt, &limits, Arc::clone(&control.0));
+            match CatchPanic(pin!(run)).await {
+                Ok(report) => report,
+                Err(panic) => task::host_panicked(panic.as_ref(), &control),
+            }
         }
     }
 
@@ -180,16 +208,13 @@ impl Sandbox {
     pub(crate) fn guests(&self) -> &tokio::runtime::Handle {
         self.0.guests.handle()
     }
+}
 
-    async fn slot(&self) -> Option<OwnedSemaphorePermit> {
-        if let Ok(slot) = Arc::clone(&self.0.slots).try_acquire_owned() {
-            return Some(slot);
-        }
-        let wait = Arc::clone(&self.0.slots).acquire_owned();
-        // The guests' clock: the caller's runtime may have none.
-        let timed = self.0.guests.handle().spawn(tokio::time::timeout(SLOT_WAIT, wait));
-        timed.await.ok()?.ok()?.ok()
+async fn slot(slots: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+        return Some(slot);
     }
+    tokio::time::timeout(SLOT_WAIT, slots.acquire_owned()).await.ok()?.ok()
 }
 
 impl fmt::Debug for Sandbox {
@@ -227,56 +252,9 @@ fn compiler(engine: &Engine, config: &SandboxConfig) -> wasmtime::Result<Compile
     Ok(Compiler { engine: engine.clone(), gate, components, commands })
 }
 
-/// A task that is stopped when nobody waits for it any more.
-struct Running(JoinHandle<Report>);
-
-impl Running {
-    async fn join(mut self) -> Result<Report, JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
-fn no_slot(slots: usize) -> Report {
-    let message =
-        format!("all {slots} slots of the node stayed taken for {} s", SLOT_WAIT.as_secs());
-    let problem = Problem::new(message).advice("it runs again elsewhere or later");
-    Report {
-        outcome: Outcome::HandedBack(HandBack::PoolFull, problem),
-        receipt: Receipt::default(),
-        log: Vec::new(),
-    }
-}
-
-/// A panic in the host is no fault of the handler.
-fn broken(error: JoinError, control: &Control) -> Report {
-    let message = match error.try_into_panic() {
-        Ok(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("no message");
-            tracing::error!(panic = text, "the host panicked while it ran a handler");
-            format!("a fault in the node, not in the handler: {text}")
-        }
-        Err(_) => "the sandbox went away while the handler ran".to_owned(),
-    };
-    Report {
-        outcome: Outcome::HandedBack(HandBack::HostFault, Problem::new(message)),
-        receipt: Receipt::default(),
-        log: lock(&control.0.log).close(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use stokehold_domain::FailureCode;
+    use stokehold_domain::{FailureCode, Outcome};
     use wasmtime::{Linker, Module};
 
     use super::*;

@@ -4,8 +4,8 @@
 -- id as the caller sorted them.
 with outcome as (
   select *
-  from unnest($2::bigint[], $3::bigint[], $4::int[], $5::text[], $6::bigint[], $7::boolean[],
-      $8::boolean[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
+  from unnest((select $2::bigint[]), (select $3::bigint[]), (select $4::int[]), (select $5::text[]), (select $6::bigint[]), (select $7::boolean[]),
+      (select $8::boolean[]), (select $9::text[]), (select $10::text[]), (select $11::bigint[]), (select $12::bigint[]), (select $13::bigint[]), (select $14::bigint[]))
     as o(job_id, token, release, next_state, delay_ms, counted, recorded, code, problem,
       fuel, wall_us, peak_memory_bytes, host_calls)
 ), released as (
