@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stokehold_queue::{QueueError, Tick, WakeListener};
+use stokehold_queue::{Database, QueueError, Tick, WakeListener};
 use tokio::sync::Notify;
+use tokio::task::JoinSet;
 
 use crate::attempt;
 use crate::lanes::Lanes;
@@ -23,7 +24,9 @@ const CONTENDED: Duration = Duration::from_millis(15);
 /// Claims until the session closes.
 pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
     let wake = Arc::new(Notify::new());
-    let listener = tokio::spawn(listen(Arc::clone(&session), Arc::clone(&wake)));
+    // In a set, so that it ends with this loop however that ends.
+    let mut listener = JoinSet::new();
+    listener.spawn(listen(session.database.clone(), Arc::clone(&wake)));
     let closing = session.closing.clone();
     let mut claimer = Claimer {
         lanes: Lanes::default(),
@@ -38,7 +41,6 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
         wake,
     };
     closing.run_until_cancelled(claimer.run()).await;
-    listener.abort();
 }
 
 struct Claimer {
@@ -167,10 +169,10 @@ impl Claimer {
 }
 
 /// Turns notifications into rings of the bell, and connects again when the connection is gone.
-async fn listen(session: Arc<Session>, wake: Arc<Notify>) {
+async fn listen(database: Database, wake: Arc<Notify>) {
     let mut failures = 0;
     loop {
-        match WakeListener::connect(&session.database).await {
+        match WakeListener::connect(&database).await {
             Ok(mut listener) => {
                 failures = 0;
                 wake.notify_one();

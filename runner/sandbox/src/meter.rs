@@ -41,7 +41,7 @@ impl Meter {
     /// Calls that count against the limit. Those that logged do not: logging costs fuel and never
     /// decides how an attempt ends.
     pub(crate) fn limited_calls(&self) -> u64 {
-        self.calls - self.log_calls
+        self.calls.saturating_sub(self.log_calls)
     }
 }
 

@@ -1,7 +1,6 @@
 //! The sandbox itself: engine, pool, guest threads and the handlers loaded into it.
 
 use std::fmt;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +16,7 @@ use crate::compile::{Cache, Compiler};
 use crate::guest_log::GuestLogFile;
 use crate::imports::PREVIEW1;
 use crate::state::State;
-use crate::task::{self, CatchPanic, Running};
+use crate::task::{self, Running};
 use crate::ticker::Ticker;
 use crate::{
     Admission, Control, Handler, PoolMetrics, Refusal, Report, SandboxConfig, StartError, context,
@@ -142,46 +141,17 @@ impl Sandbox {
         limits: &Limits,
         control: Control,
     ) -> Report {
-        let task = self.task(handler, attempt, limits, &control);
-        Running(self.0.guests.handle().spawn(task)).join(&control).await
-    }
-
-    /// Like [`Sandbox::run`] for those who keep many attempts going: `done` is called on a guest
-    /// thread with the report, so nobody has to be woken for each. It must not block. Only an order
-    /// through `control` ends the attempt before its time.
-    pub fn spawn(
-        &self,
-        handler: &Handler,
-        attempt: Attempt,
-        limits: &Limits,
-        control: Control,
-        done: impl FnOnce(Report) + Send + 'static,
-    ) {
-        let task = self.task(handler, attempt, limits, &control);
-        self.0.guests.handle().spawn(async move { done(task.await) });
-    }
-
-    fn task(
-        &self,
-        handler: &Handler,
-        attempt: Attempt,
-        limits: &Limits,
-        control: &Control,
-    ) -> impl Future<Output = Report> + Send + 'static {
         let (around, slots) = (Arc::clone(&self.0.around), Arc::clone(&self.0.slots));
         let slot_count = self.0.slot_count;
-        let (handler, limits, control) = (handler.clone(), *limits, control.clone());
-        async move {
-            // Held until after the instance is gone.
+        let (handler, limits, shared) = (handler.clone(), *limits, Arc::clone(&control.0));
+        let task = self.0.guests.handle().spawn(async move {
+            // Declared first, so returned last: after the instance is gone.
             let Some(_slot) = slot(slots).await else {
                 return task::no_slot(slot_count, SLOT_WAIT);
             };
-            let run = execute(&around, &handler, attempt, &limits, Arc::clone(&control.0));
-            match CatchPanic(pin!(run)).await {
-                Ok(report) => report,
-                Err(panic) => task::host_panicked(panic.as_ref(), &control),
-            }
-        }
+            execute(&around, &handler, attempt, &limits, shared).await
+        });
+        Running(task).join(&control).await
     }
 
     /// What is in use now.

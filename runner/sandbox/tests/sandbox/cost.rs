@@ -10,7 +10,6 @@ use stokehold_sandbox::{Control, Handler, Sandbox, SandboxConfig};
 use crate::guests;
 
 const RUNS: u32 = 20_000;
-const SLOTS: usize = 64;
 
 /// Wall and processor time of an attempt, in microseconds.
 type Cost = (f64, f64);
@@ -58,36 +57,10 @@ async fn together_us(sandbox: &Sandbox, handler: &Handler) -> Cost {
     cost(began, cpu)
 }
 
-/// With a callback instead of a task that waits: what a busy node does.
-async fn spawned_us(sandbox: &Sandbox, handler: &Handler) -> Cost {
-    let (began, cpu) = (Instant::now(), cpu_seconds());
-    let (sender, mut ended) = tokio::sync::mpsc::unbounded_channel();
-    let mut reports = Vec::new();
-    let spawn = || {
-        let (attempt, sender) = (guests::attempt(b"null"), sender.clone());
-        let done = move |report| sender.send(report).unwrap();
-        sandbox.spawn(handler, attempt, &Limits::DEFAULT, Control::new(), done);
-    };
-    (0..SLOTS).for_each(|_| spawn());
-    let (mut started, mut counted) = (SLOTS as u32, 0);
-    while counted < RUNS {
-        let count = ended.recv_many(&mut reports, SLOTS).await;
-        for report in reports.drain(..) {
-            assert_eq!(report.outcome.code(), "ok");
-        }
-        counted += count as u32;
-        (0..count.min((RUNS - started) as usize)).for_each(|_| {
-            spawn();
-            started += 1;
-        });
-    }
-    cost(began, cpu)
-}
-
 #[tokio::test]
 #[ignore = "a measurement, not a test"]
 async fn cost_of_a_handler_that_does_nothing() {
-    let config = SandboxConfig { slots: SLOTS, guest_threads: 1, ..SandboxConfig::default() };
+    let config = SandboxConfig { slots: 64, guest_threads: 1, ..SandboxConfig::default() };
     let sandbox = guests::sandbox(config);
     let component = include_str!("../../../../tests/guests/noop/noop.wat");
     let component = guests::load(&sandbox, component).await;
@@ -97,10 +70,7 @@ async fn cost_of_a_handler_that_does_nothing() {
         alone_us(&sandbox, &handler).await;
         let alone = alone_us(&sandbox, &handler).await;
         let together = together_us(&sandbox, &handler).await;
-        let spawned = spawned_us(&sandbox, &handler).await;
-        for (how, (wall, cpu)) in
-            [("one after another", alone), ("16 tasks", together), ("64 callbacks", spawned)]
-        {
+        for (how, (wall, cpu)) in [("one after another", alone), ("16 at once", together)] {
             println!("{name}, {how}: {wall:.1} µs, {cpu:.1} µs of CPU");
         }
     }

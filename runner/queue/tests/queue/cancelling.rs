@@ -1,0 +1,143 @@
+//! Cancelling: what waits ends at once, what runs is left alone.
+
+use std::time::Duration;
+
+use stokehold_domain::{JobId, JobState, Next};
+use stokehold_queue::{CancelAnswer, Fate, NewJob};
+
+use crate::support::{Queue, completed, ended, job, lane, retried};
+
+#[tokio::test]
+async fn every_waiting_state_is_cancelled_at_once() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let later = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let scheduled =
+        queue.database.enqueue(&[NewJob { run_at: Some(later), ..job("work") }]).await.unwrap()[0];
+    let retryable = queue.job("work").await;
+    let claimed = queue.claim_one(runner, kind).await;
+    queue.settle(runner, retried(&claimed, Duration::from_secs(60))).await;
+    let pending = queue.job("work").await;
+    queue
+        .run(format!("update stokehold.jobs set state = 'pending', position = null where id = {pending}"))
+        .await;
+    let available = queue.job("work").await;
+    for (id, state) in [
+        (scheduled, JobState::Scheduled),
+        (retryable, JobState::Retryable),
+        (pending, JobState::Pending),
+        (available, JobState::Available),
+    ] {
+        assert_eq!(queue.state(id).await, state);
+        let before = queue.live(id).await.unwrap();
+        let answer = queue.database.cancel(id, "not wanted\0").await.unwrap();
+        assert_eq!(answer, CancelAnswer::Cancelled, "{state}");
+        assert_eq!(queue.live(id).await, None);
+        let history = queue.ended(id).await.unwrap();
+        assert_eq!(history["state"], "cancelled");
+        assert_eq!(history["outcome"], "cancelled");
+        assert_eq!(history["problem"]["message"], "not wanted\u{fffd}");
+        for column in ["token", "attempt", "payload", "enqueued_at", "kind_id"] {
+            assert_eq!(history[column], before[column], "{state} {column}");
+        }
+        let again = queue.database.cancel(id, "not wanted").await.unwrap();
+        assert_eq!(again, CancelAnswer::Ended(JobState::Cancelled));
+        assert_eq!(queue.ended(id).await.unwrap(), history);
+    }
+    // No attempt was made of the cancelling.
+    assert!(queue.database.attempts(available).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_running_job_is_left_alone() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let id = queue.job("work").await;
+    let claimed = queue.claim_one(runner, kind).await;
+    let before = queue.everything().await;
+    assert_eq!(queue.database.cancel(id, "no").await.unwrap(), CancelAnswer::Running);
+    assert_eq!(queue.everything().await, before);
+    assert_eq!(queue.settle(runner, completed(&claimed)).await, Fate::Applied);
+}
+
+#[tokio::test]
+async fn what_has_ended_or_never_was_is_named() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    for (state, code) in [
+        (JobState::Completed, "ok"),
+        (JobState::Discarded, "handler.permanent"),
+        (JobState::Cancelled, "handler.cancel"),
+    ] {
+        let id = queue.job("work").await;
+        let claimed = queue.claim_one(runner, kind).await;
+        queue.settle(runner, ended(&claimed, code, Next::Finish(state))).await;
+        let before = queue.everything().await;
+        let answer = queue.database.cancel(id, "no").await.unwrap();
+        assert_eq!(answer, CancelAnswer::Ended(state));
+        assert_eq!(queue.everything().await, before);
+    }
+    for id in [0, -1, i64::MAX] {
+        let answer = queue.database.cancel(JobId(id), "no").await.unwrap();
+        assert_eq!(answer, CancelAnswer::Unknown);
+    }
+}
+
+#[tokio::test]
+async fn of_a_cancel_and_a_claim_that_race_exactly_one_wins() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let mut cancelled = 0;
+    for _ in 0..150 {
+        let id = queue.job("work").await;
+        let lanes = [lane(kind, 1)];
+        let (answer, claimed) =
+            tokio::join!(queue.database.cancel(id, "no"), queue.database.claim(runner, &lanes));
+        let (answer, claimed) = (answer.unwrap(), claimed.unwrap());
+        match answer {
+            CancelAnswer::Cancelled => {
+                assert!(claimed.is_empty(), "job {id} was cancelled and claimed");
+                assert_eq!(queue.state(id).await, JobState::Cancelled);
+                cancelled += 1;
+            }
+            CancelAnswer::Running => {
+                assert_eq!(claimed.len(), 1);
+                assert_eq!(queue.settle(runner, completed(&claimed[0])).await, Fate::Applied);
+                assert_eq!(queue.state(id).await, JobState::Completed);
+            }
+            other => panic!("job {id}: {other:?}"),
+        }
+        assert!(queue.ended(id).await.is_some());
+        assert_eq!(queue.live_jobs().await, 0);
+    }
+    println!("{cancelled} of 150 were cancelled");
+}
+
+#[tokio::test]
+async fn a_cancel_that_waits_for_a_claim_finds_the_job_running() {
+    let queue = Queue::new().await;
+    queue.kind("work").await;
+    let runner = queue.runner().await;
+    let id = queue.job("work").await;
+    // A claim that is not committed yet, held open by hand.
+    let mut claim = queue.pool.begin().await.unwrap();
+    sqlx::query(
+        "update stokehold.jobs set state = 'running', runner_id = $2, token = token + 1,
+           attempt = attempt + 1, started_at = clock_timestamp() where id = $1",
+    )
+    .bind(id.0)
+    .bind(runner.0)
+    .execute(&mut *claim)
+    .await
+    .unwrap();
+    let (answer, ()) = tokio::join!(queue.database.cancel(id, "no"), async {
+        queue.until_blocked(1).await;
+        claim.commit().await.unwrap();
+    });
+    assert_eq!(answer.unwrap(), CancelAnswer::Running);
+    assert_eq!(queue.state(id).await, JobState::Running);
+}

@@ -1,0 +1,24 @@
+//! The queue on a real PostgreSQL: each test has a database of its own.
+//!
+//! `STOKEHOLD_TEST_SERVER` names a throw-away server by a URL whose user may create databases;
+//! `stokehold with-postgres -- cargo test -p stokehold-queue` lends one.
+
+#![expect(clippy::unwrap_used, reason = "tests say what they expect by unwrapping it")]
+
+mod cancelling;
+mod claiming;
+mod enqueue;
+mod fates;
+mod keys;
+mod misbehaviour;
+mod partitions;
+mod plans;
+mod reaping;
+mod refusals;
+mod releases;
+mod schema;
+mod settling;
+mod support;
+mod ticking;
+mod transitions;
+mod waking;

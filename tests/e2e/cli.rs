@@ -1,0 +1,197 @@
+//! The separate processes together, and one clear sentence for each thing done wrong.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::stage::{Process, Said, Stage, guest, stokehold};
+
+/// `serve` and `runner` on a database of their own, and the address and key for the client.
+struct Served {
+    stage: Stage,
+    url: String,
+    key: String,
+    _api: Process,
+    _runner: Process,
+}
+
+impl Served {
+    async fn start() -> Served {
+        let stage = Stage::bare().await;
+        let key = stage.database.create_key("test").await.unwrap().text;
+        let port = free_port();
+        let address = format!("127.0.0.1:{port}");
+        let command = stokehold(
+            stage.folder.path(),
+            &["serve", "--listen", &address, "--database-url", &stage.url],
+        );
+        let api = Process::start(command, &stage.folder.path().join("serve.err"));
+        let runner = stage.runner("runner", &[]);
+        let url = format!("http://{address}");
+        let served = Served { stage, url, key, _api: api, _runner: runner };
+        for _ in 0..500 {
+            if served.run(&["kind", "list"]).code == 0 {
+                return served;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("the API does not answer: {}", served.run(&["kind", "list"]).err);
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = stokehold(self.stage.folder.path(), arguments);
+        command.env("STOKEHOLD_URL", &self.url).env("STOKEHOLD_KEY", &self.key);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Said {
+        self.command(arguments).output().unwrap().into()
+    }
+
+    fn push(&self, file: &str, kind: &str) {
+        let file = guest(file);
+        let said = self.run(&["push", file.to_str().unwrap(), "--kind", kind]);
+        assert_eq!(said.code, 0, "{}", said.err);
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_two_real_handlers_work_from_push_to_result() {
+    let served = Served::start().await;
+    served.push("orders-report.wasm", "orders.report");
+    served.push("image-resize.wasm", "image.resize");
+    let orders = served.stage.folder.path().join("orders.csv");
+    std::fs::write(
+        &orders,
+        "order_id,date,customer,product,quantity,unit_price,currency\n\
+         1,2026-11-28,Ann,Tea,2,4.50,EUR\n2,2026-11-28,Bob,Pot,1,29.90,EUR\n",
+    )
+    .unwrap();
+    let from = format!("@{}", orders.display());
+    let done = served.run(&["enqueue", "orders.report", "--payload", &from, "--wait"]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(report["revenue"]["EUR"], "38.90");
+
+    let picture = served.stage.folder.path().join("dot.png");
+    std::fs::write(&picture, DOT).unwrap();
+    let small = served.stage.folder.path().join("small.png");
+    let from = format!("@{}", picture.display());
+    let to = small.to_str().unwrap();
+    let done =
+        served.run(&["enqueue", "image.resize", "--payload", &from, "--wait", "--output", to]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    assert!(std::fs::read(&small).unwrap().starts_with(b"\x89PNG\r\n"));
+}
+
+/// One red pixel.
+const DOT: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x02\0\0\0\x90wS\xde\0\0\0\x0cIDATx\x9cc\xf8\xcf\xc0\0\0\x03\x01\x01\0\xc9\xfe\x92\xef\0\0\0\0IEND\xaeB`\x82";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mistake_gets_one_clear_sentence_and_the_right_code() {
+    let served = Served::start().await;
+    let folder = served.stage.folder.path();
+    let text = folder.join("text.wasm");
+    std::fs::write(&text, "(module)").unwrap();
+    let huge = folder.join("huge.wasm");
+    std::fs::File::create(&huge).unwrap().set_len((64 << 20) + 1).unwrap();
+    let payload = folder.join("payload.bin");
+    std::fs::write(&payload, vec![b'x'; (1 << 20) + 1]).unwrap();
+    let payload = format!("@{}", payload.display());
+    served.push("probe.wasm", "probe");
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["enqueue", "nobody", "--payload", "{}"], 3, "nobody"),
+        (&["push", text.to_str().unwrap(), "--kind", "k"], 4, "text"),
+        (&["push", huge.to_str().unwrap(), "--kind", "k"], 4, "64 MiB"),
+        (&["push", "/nowhere/at.all", "--kind", "k"], 3, "/nowhere/at.all"),
+        (&["enqueue", "probe", "--payload", "{\"a\":}"], 4, "column"),
+        (&["enqueue", "probe", "--payload", &payload], 4, "1 MiB"),
+        (&["job", "get", "999999"], 3, "999999"),
+        (&["kind", "activate", "probe", "9"], 3, "9"),
+        (&["enqueue", "Bad Name", "--payload", "{}"], 4, "Bad Name"),
+    ];
+    for (arguments, code, part) in cases {
+        let said = served.run(arguments);
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
+        assert!(
+            said.err.starts_with("error: ") && said.err.contains(part),
+            "{arguments:?}: {}",
+            said.err
+        );
+    }
+    let wrong_key: Said =
+        served.command(&["kind", "list"]).env("STOKEHOLD_KEY", "sth_no").output().unwrap().into();
+    assert_eq!(wrong_key.code, 4, "{}", wrong_key.err);
+    assert_eq!(served.stage.number("select count(*) from stokehold.jobs").await, 0);
+    assert_eq!(served.stage.number("select count(*) from stokehold.modules").await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_not_there_is_said_so_by_every_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let nowhere = format!("postgres://u@127.0.0.1:{}/none", free_port());
+    for command in ["serve", "runner", "migrate"] {
+        let mut arguments = vec![command, "--database-url", &nowhere];
+        if command == "serve" {
+            arguments.extend(["--listen", "127.0.0.1:0"]);
+        }
+        let said: Said = stokehold(folder.path(), &arguments).output().unwrap().into();
+        assert_eq!(said.code, 5, "{command}: {}", said.err);
+        assert!(said.err.contains("database"), "{command}: {}", said.err);
+        assert!(!said.err.contains("panicked"), "{command}: {}", said.err);
+    }
+    let said: Said =
+        stokehold(folder.path(), &["job", "list", "--url", "http://127.0.0.1:1", "--key", "k"])
+            .output()
+            .unwrap()
+            .into();
+    assert_eq!(said.code, 5, "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn processes_refuse_a_schema_that_is_not_there() {
+    let stage = Stage::bare().await;
+    stage.row("with gone as (select 1) select 1::bigint").await;
+    let mut connection =
+        <sqlx::PgConnection as sqlx::Connection>::connect(&stage.url).await.unwrap();
+    sqlx::query("drop schema stokehold cascade").execute(&mut connection).await.unwrap();
+    let arguments = ["runner", "--database-url", &stage.url];
+    let said: Said = stokehold(stage.folder.path(), &arguments).output().unwrap().into();
+    assert_eq!(said.code, 4, "{}", said.err);
+    assert!(said.err.contains("stokehold migrate"), "{}", said.err);
+    let arguments = ["migrate", "--database-url", &stage.url];
+    let said: Said = stokehold(stage.folder.path(), &arguments).output().unwrap().into();
+    assert_eq!(said.code, 0, "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_handler_runs_locally_without_any_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let probe = guest("probe.wasm");
+    let run = |payload: &str| -> Said {
+        stokehold(folder.path(), &["run", probe.to_str().unwrap(), "--payload", payload])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+            .into()
+    };
+    let done = run(r#"{"do":"ok","value":[1,2]}"#);
+    assert_eq!((done.code, done.out.trim()), (0, "[1,2]"), "{}", done.err);
+    let failed = run(r#"{"do":"panic","message":"ouch"}"#);
+    assert_eq!(failed.code, 6);
+    assert!(failed.err.contains("ouch"), "{}", failed.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_ends_well_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let guests = guest("probe.wasm").parent().unwrap().to_owned();
+    let arguments = ["demo", "--exit", "--guests", guests.to_str().unwrap()];
+    let said: Said = stokehold(folder.path(), &arguments).output().unwrap().into();
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(said.out.contains("limit.fuel") && !said.out.contains('✗'), "{}", said.out);
+}

@@ -1,0 +1,52 @@
+//! Runners that are told to stop.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::stage::Stage;
+
+const RUNNING: &str = "select count(*) from stokehold.jobs where state = 'running'";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stopped_runner_finishes_what_runs_and_leaves_the_rest() {
+    let stage = Stage::set().await;
+    let payloads = vec![json!({"do": "witness", "ms": 700}); 6];
+    stage.enqueue_many("probe", &payloads).await;
+    let mut runner = stage.runner("runner", &["--slots", "2"]);
+    stage.wait_for("the start", RUNNING, |n| n == 2).await;
+    runner.signal(Signal::SIGTERM);
+    assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
+    assert_eq!(stage.number(RUNNING).await, 0);
+    let done = stage.number("select count(*) from stokehold.job_history").await;
+    assert!((2..6).contains(&done), "{done} of 6 done");
+    let untouched = "select count(*) from stokehold.jobs where state = 'available' and attempt = 0";
+    assert_eq!(stage.number(untouched).await, 6 - done);
+    let stopped = "select count(*) from stokehold.runners where state = 'stopped'";
+    assert_eq!(stage.number(stopped).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_end_within_the_grace_time_is_handed_back_unburnt() {
+    let stage = Stage::set().await;
+    stage.enqueue(&json!({"do": "sleep", "ms": 25_000})).await;
+    stage.enqueue(&json!({"do": "spin"})).await;
+    let mut runner = stage.runner("runner", &["--grace", "300ms"]);
+    stage.wait_for("the start", RUNNING, |n| n == 2).await;
+    runner.signal(Signal::SIGTERM);
+    assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
+    let back = "select count(*) from stokehold.jobs where state = 'available' and attempt = 0 and lost = 0";
+    assert_eq!(stage.number(back).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_signal_leaves_at_once() {
+    let stage = Stage::set().await;
+    stage.enqueue(&json!({"do": "sleep", "ms": 25_000})).await;
+    let mut runner = stage.runner("runner", &[]);
+    stage.wait_for("the start", RUNNING, |n| n == 1).await;
+    runner.signal(Signal::SIGTERM);
+    let told = "select count(*) from pg_stat_activity where application_name = 'stokehold-wake'";
+    stage.wait_for("its stopping", told, |n| n == 0).await;
+    runner.signal(Signal::SIGTERM);
+    assert_eq!(runner.end().await, 128 + 15);
+}

@@ -1,0 +1,1 @@
+//! Nothing to build here: the tests are in `e2e/` and `tidy/`.
