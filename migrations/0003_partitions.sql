@@ -3,8 +3,8 @@
 -- Makes the partitions from yesterday to `ahead` days from now, drops those over the age kept, and
 -- returns how many of each. Days are UTC. Idempotent, and safe to call from every node: one works,
 -- the others see that it does and leave.
--- Locks: ACCESS EXCLUSIVE on a dropped partition, SHARE UPDATE EXCLUSIVE on the parent for a new one,
--- and ACCESS EXCLUSIVE on the default partition while a new day is attached.
+-- Locks: ACCESS EXCLUSIVE on a dropped partition and its parent, SHARE UPDATE EXCLUSIVE on the parent
+-- for a new one, and ACCESS EXCLUSIVE on the default partition while a new day is filled and attached.
 create function stokehold.keep_partitions(ahead int default 3, out made int, out dropped int)
 language plpgsql
 set search_path = stokehold, pg_temp
@@ -31,8 +31,9 @@ begin
       partition := parent || '_' || to_char(day, 'YYYYMMDD');
       if to_regclass('stokehold.' || partition) is null then
         -- Rows that came while the day was missing stand in the default partition: take them along,
-        -- or attaching would be refused.
+        -- or attaching would be refused. None may come in between: under load one always does.
         execute format('create table %I (like %I including defaults including constraints)', partition, parent);
+        execute format('lock table only %I in access exclusive mode', parent || '_default');
         execute format(
           'with moved as (delete from %I where %I >= %L and %I < %L returning *) insert into %I select * from moved',
           parent || '_default', by_column, day, by_column, day + 1, partition);

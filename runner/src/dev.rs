@@ -33,6 +33,8 @@ pub(crate) struct Options {
     pub(crate) database: DatabaseChoice,
     /// The runner.
     pub(crate) node: NodeArgs,
+    /// Leave address and key where the other commands find them.
+    pub(crate) keep_connection: bool,
 }
 
 /// Which database.
@@ -87,7 +89,9 @@ impl Dev {
         let key = key(&database, opened.folder.as_deref()).await?;
         database.close().await;
         let url = format!("http://{}", listener.local_addr()?);
-        Connection { url: url.clone(), key: key.clone() }.store()?;
+        if options.keep_connection {
+            Connection { url: url.clone(), key: key.clone() }.store()?;
+        }
         Ok(Dev {
             url,
             key,
@@ -146,6 +150,7 @@ impl Dev {
                 }
             }
         };
+        Connection { url: self.url, key: self.key }.forget();
         api_pool.close().await;
         node_pool.close().await;
         if let Some(server) = self.server {

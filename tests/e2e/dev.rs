@@ -11,28 +11,33 @@ use sqlx::Connection;
 
 use crate::stage::{PATIENCE, Process, Said, guest, stokehold};
 
+/// What `dev --json` says when it is up.
 #[derive(Deserialize)]
-struct Up {
-    url: String,
-    key: String,
-    database_url: String,
+pub(crate) struct Up {
+    pub(crate) url: String,
+    pub(crate) key: String,
+    pub(crate) database_url: String,
 }
 
 /// A folder that the server's user can reach even when we are root.
-struct Home(tempfile::TempDir);
+pub(crate) struct Home(tempfile::TempDir);
 
 impl Home {
-    fn make() -> Home {
+    pub(crate) fn make() -> Home {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
         Home(folder)
     }
 
-    fn data(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
         self.0.path().join("data")
     }
 
-    fn start(&self) -> (Process, Up) {
+    pub(crate) fn start(&self) -> (Process, Up) {
         let data = self.data();
         let command = stokehold(
             self.0.path(),

@@ -33,7 +33,6 @@ async fn a_killed_runner_loses_no_job_and_only_its_own_jobs_start_twice() {
     let ended = "select count(*) from stokehold.job_history";
     stage.wait_for("half of the jobs", ended, |n| n as usize >= JOBS / 2).await;
     killed.signal(Signal::SIGKILL);
-    // What it held at that moment, as the database knows it.
     stage.wait_until_done().await;
     assert_one_outcome_each(&stage, JOBS as i64).await;
     let completed = "select count(*) from stokehold.job_history where state = 'completed'";
@@ -79,8 +78,7 @@ async fn a_runner_that_comes_back_after_its_lease_has_its_late_outcome_refused()
     let stage = Stage::set().await;
     let frozen = stage.runner("frozen", &[]);
     stage.enqueue(&json!({"do": "witness", "ms": 2_000, "value": "mine"})).await;
-    let running = "select count(*) from stokehold.jobs where state = 'running'";
-    stage.wait_for("the start", running, |n| n == 1).await;
+    stage.wait_for_starts("frozen", 1).await;
     frozen.signal(Signal::SIGSTOP);
     let _other = stage.runner("other", &[]);
     // The other one takes it over, and has it when the first one wakes.
@@ -110,13 +108,7 @@ async fn a_claim_is_committed_and_no_transaction_is_open_while_the_handler_runs(
     let stage = Stage::set().await;
     let _runner = stage.runner("runner", &[]);
     stage.enqueue(&json!({"do": "witness", "ms": 1_500})).await;
-    for _ in 0..500 {
-        if !stage.starts("runner").is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert_eq!(stage.starts("runner").len(), 1, "the handler runs");
+    stage.wait_for_starts("runner", 1).await;
     // Seen from another session, so it is committed.
     let running =
         "select count(*) from stokehold.jobs where state = 'running' and runner_id is not null";

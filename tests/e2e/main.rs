@@ -2,9 +2,12 @@
 //!
 //! Run through `make test`, which builds the binary and the guests and lends a database server.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod cli;
 mod dev;
 mod fleet;
 mod handlers;
+mod readme;
 mod stage;
 mod stopping;

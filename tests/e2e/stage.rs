@@ -161,6 +161,19 @@ impl Stage {
         starts
     }
 
+    /// Waits until a runner's handlers have started so many jobs.
+    pub(crate) async fn wait_for_starts(&self, runner: &str, wanted: usize) {
+        let begun = Instant::now();
+        while self.starts(runner).len() < wanted {
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "{} of {wanted} started",
+                self.starts(runner).len()
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// What a runner wrote to stderr.
     pub(crate) fn log(&self, runner: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(format!("{runner}.err")))

@@ -6,6 +6,8 @@ use serde_json::json;
 use crate::stage::Stage;
 
 const RUNNING: &str = "select count(*) from stokehold.jobs where state = 'running'";
+/// Longer than any of these tests.
+const LONG_MS: u64 = 28_000;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_runner_finishes_what_runs_and_leaves_the_rest() {
@@ -13,7 +15,7 @@ async fn a_stopped_runner_finishes_what_runs_and_leaves_the_rest() {
     let payloads = vec![json!({"do": "witness", "ms": 700}); 6];
     stage.enqueue_many("probe", &payloads).await;
     let mut runner = stage.runner("runner", &["--slots", "2"]);
-    stage.wait_for("the start", RUNNING, |n| n == 2).await;
+    stage.wait_for_starts("runner", 2).await;
     runner.signal(Signal::SIGTERM);
     assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
     assert_eq!(stage.number(RUNNING).await, 0);
@@ -28,10 +30,10 @@ async fn a_stopped_runner_finishes_what_runs_and_leaves_the_rest() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_does_not_end_within_the_grace_time_is_handed_back_unburnt() {
     let stage = Stage::set().await;
-    stage.enqueue(&json!({"do": "sleep", "ms": 25_000})).await;
-    stage.enqueue(&json!({"do": "spin"})).await;
+    stage.enqueue(&json!({"do": "witness", "ms": LONG_MS})).await;
+    stage.enqueue(&json!({"do": "witness", "ms": LONG_MS})).await;
     let mut runner = stage.runner("runner", &["--grace", "300ms"]);
-    stage.wait_for("the start", RUNNING, |n| n == 2).await;
+    stage.wait_for_starts("runner", 2).await;
     runner.signal(Signal::SIGTERM);
     assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
     let back = "select count(*) from stokehold.jobs where state = 'available' and attempt = 0 and lost = 0";
@@ -41,9 +43,9 @@ async fn what_does_not_end_within_the_grace_time_is_handed_back_unburnt() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_leaves_at_once() {
     let stage = Stage::set().await;
-    stage.enqueue(&json!({"do": "sleep", "ms": 25_000})).await;
+    stage.enqueue(&json!({"do": "witness", "ms": LONG_MS})).await;
     let mut runner = stage.runner("runner", &[]);
-    stage.wait_for("the start", RUNNING, |n| n == 1).await;
+    stage.wait_for_starts("runner", 1).await;
     runner.signal(Signal::SIGTERM);
     let told = "select count(*) from pg_stat_activity where application_name = 'stokehold-wake'";
     stage.wait_for("its stopping", told, |n| n == 0).await;

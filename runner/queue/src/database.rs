@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{PgConnection, Postgres};
+use sqlx::{ConnectOptions, Connection, PgConnection, Postgres};
 
 use crate::QueueError;
 
@@ -53,9 +53,15 @@ pub struct Database {
 impl Database {
     /// Opens the pool and makes sure that the server answers.
     pub async fn connect(options: DatabaseOptions) -> Result<Self, QueueError> {
-        let database = Self::lazy(options);
-        database.ping().await?;
-        Ok(database)
+        const WHAT: &str = "reach the database";
+        // Once by hand: the pool would try until the deadline, and then not say why it could not.
+        let limit = options.call_deadline;
+        let first = async { options.connect.connect().await?.close().await };
+        match tokio::time::timeout(limit, first).await {
+            Ok(Ok(())) => Ok(Self::lazy(options)),
+            Ok(Err(source)) => Err(QueueError::from_driver(WHAT, source)),
+            Err(_) => Err(QueueError::Timeout { what: WHAT, limit }),
+        }
     }
 
     /// A pool that connects when first used, so that a process can start before its database.
@@ -136,12 +142,14 @@ impl Drop for Borrowed {
     }
 }
 
-/// Runs one call on one connection within the deadline: `bounded!(db, "what it does", |conn| future)`.
+/// Runs one call on one connection within the deadline, waiting for the connection included:
+/// `bounded!(db, "what it does", |conn| future)`.
 macro_rules! bounded {
     ($database:expr, $what:expr, |$connection:ident| $call:expr) => {{
-        let mut borrowed = $database.acquire($what).await?;
         let limit = $database.deadline();
-        let outcome = tokio::time::timeout(limit, async {
+        let until = tokio::time::Instant::now() + limit;
+        let mut borrowed = $database.acquire($what).await?;
+        let outcome = tokio::time::timeout_at(until, async {
             let $connection = borrowed.connection();
             $call.await
         })
@@ -153,7 +161,6 @@ pub(crate) use bounded;
 
 /// Makes a database unless it is there, through a connection to another one on the same server.
 pub async fn ensure_database(server_url: &str, name: &str) -> Result<(), QueueError> {
-    use sqlx::{ConnectOptions, Connection};
     const WHAT: &str = "make the database";
     let driver = |source| QueueError::from_driver(WHAT, source);
     let options = DatabaseOptions::from_url(server_url)?.connect;

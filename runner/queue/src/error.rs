@@ -32,7 +32,8 @@ pub enum QueueError {
         /// How long was waited.
         limit: Duration,
     },
-    /// A deadlock or serialization failure: nothing took effect, the same call may succeed.
+    /// A deadlock, serialization failure, statement timeout or the like: nothing took effect, the
+    /// same call may succeed.
     #[error("{what}: the database asks to try again")]
     TryAgain {
         /// What was attempted.
@@ -94,8 +95,21 @@ impl QueueError {
                 "SH404" => Self::from_contract(RefusalCode::UnknownKind, error.as_ref()),
                 "SH413" => Self::from_contract(RefusalCode::TooLarge, error.as_ref()),
                 "SH422" => Self::from_contract(RefusalCode::Invalid, error.as_ref()),
-                // Serialization failure, deadlock, lock not available.
-                "40001" | "40P01" | "55P03" => QueueError::TryAgain { what, source },
+                // Serialization failure, deadlock, lock not available, statement timeout; a row that
+                // another one needs was made or deleted in between.
+                "40001" | "40P01" | "55P03" | "57014" | "23503" => {
+                    QueueError::TryAgain { what, source }
+                }
+                // A check without a name is that of a partition: its day was made in between.
+                "23514" if error.constraint().is_none() => QueueError::TryAgain { what, source },
+                // Bytes, or an escape in JSON, that text cannot hold.
+                "22021" | "22P05" => Self::refused(
+                    RefusalCode::Invalid,
+                    format!(
+                        "{what}: a text holds the character U+0000, which PostgreSQL cannot store"
+                    ),
+                    "Leave it out, or send the text as bytes.",
+                ),
                 // Connection exceptions, insufficient resources, operator intervention (a restart),
                 // and a server that turned into a standby.
                 code if code.starts_with("08")

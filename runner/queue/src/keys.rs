@@ -48,7 +48,10 @@ impl Database {
     pub async fn create_key(&self, name: &str) -> Result<NewKey, QueueError> {
         let (prefix, secret) = (random_text(PREFIX_CHARS), random_text(SECRET_CHARS));
         let text = format!("sth_{prefix}_{secret}");
-        self.store_key(name, &prefix, &secret).await.map(|key| NewKey { key, text })
+        let key = self.store_key(name, &prefix, &secret).await?.ok_or_else(|| {
+            QueueError::refused(RefusalCode::Conflict, "the prefix drawn is taken", "Try again.")
+        })?;
+        Ok(NewKey { key, text })
     }
 
     /// Stores a key whose text was made before, unless it is there; for a key kept in a file.
@@ -59,8 +62,17 @@ impl Database {
         let (prefix, secret) = parts(text).ok_or_else(|| {
             QueueError::refused(RefusalCode::Invalid, "the key does not have the form of one", "")
         })?;
-        self.store_key(name, prefix, secret).await?;
-        Ok(())
+        // Another process may have adopted it in between.
+        if self.store_key(name, prefix, secret).await?.is_some()
+            || self.find_key(text).await?.is_some()
+        {
+            return Ok(());
+        }
+        Err(QueueError::refused(
+            RefusalCode::Conflict,
+            format!("the key {prefix} is revoked, or another one begins like it"),
+            "Make a new key.",
+        ))
     }
 
     /// Makes up the text of a key without storing it.
@@ -88,36 +100,40 @@ impl Database {
         }))
     }
 
+    /// Stores a key unless its prefix is taken.
     async fn store_key(
         &self,
         name: &str,
         prefix: &str,
         secret: &str,
-    ) -> Result<ApiKey, QueueError> {
+    ) -> Result<Option<ApiKey>, QueueError> {
         stokehold_domain::check_name("key", name)
             .map_err(|error| QueueError::refused(RefusalCode::Invalid, error.to_string(), ""))?;
         let row = bounded!(self, "store an API key", |conn| {
             sqlx::query!(
             r#"insert into stokehold.api_keys (name, prefix, secret_hash) values ($1::text, $2, $3)
-               returning id, created_at"#,
+               on conflict (prefix) do nothing returning id, created_at"#,
             name,
             prefix,
             &hash(secret)[..]
         )
-        .fetch_one(conn)
+        .fetch_optional(conn)
         })?;
-        Ok(ApiKey {
+        Ok(row.map(|row| ApiKey {
             id: row.id,
             name: name.to_owned(),
             prefix: prefix.to_owned(),
             created_at: row.created_at,
-        })
+        }))
     }
 }
 
 fn parts(text: &str) -> Option<(&str, &str)> {
     let (prefix, secret) = text.strip_prefix("sth_")?.split_once('_')?;
-    (prefix.len() == PREFIX_CHARS && secret.len() == SECRET_CHARS).then_some((prefix, secret))
+    let fits = prefix.len() == PREFIX_CHARS && secret.len() == SECRET_CHARS;
+    // As the table demands.
+    let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (fits && prefix.bytes().all(plain)).then_some((prefix, secret))
 }
 
 fn hash(secret: &str) -> [u8; 32] {

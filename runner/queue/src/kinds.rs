@@ -8,6 +8,9 @@ use crate::database::bounded;
 use crate::modules::digest_of;
 use crate::{Database, QueueError, RefusalCode};
 
+/// What a priority may be. The tables and the enqueue function repeat it.
+const PRIORITIES: std::ops::RangeInclusive<i16> = -1000..=1000;
+
 /// What a kind says about its jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindPolicy {
@@ -79,6 +82,17 @@ impl Database {
             stokehold_domain::check_name(what, text).map_err(|error| {
                 QueueError::refused(RefusalCode::Invalid, error.to_string(), "")
             })?;
+        }
+        let attempts = policy.retry.max_attempts;
+        if !(1..=RetryPolicy::MAX_ATTEMPTS).contains(&attempts) {
+            let why =
+                format!("max_attempts {attempts} is not within 1 to {}", RetryPolicy::MAX_ATTEMPTS);
+            return Err(QueueError::refused(RefusalCode::Invalid, why, ""));
+        }
+        if !PRIORITIES.contains(&policy.priority) {
+            let why = format!("priority {} is not within -1000 to 1000", policy.priority);
+            let hint = "Lower numbers run first; 0 is usual.";
+            return Err(QueueError::refused(RefusalCode::Invalid, why, hint));
         }
         let row = bounded!(self, "store a kind", |conn| {
             sqlx::query!(

@@ -105,7 +105,8 @@ impl Database {
         age_s: f64,
         dry_run: bool,
     ) -> Result<Vec<Digest>, QueueError> {
-        // A release that is being made for one of them holds a lock on its row and so wins.
+        // A release that is being made for one of them holds a lock on its row and so wins. Should it
+        // commit just between the look and the lock, the whole is refused and may be tried again.
         let digests = if dry_run {
             bounded!(self, "find unused modules", |conn| sqlx::query_scalar!(
                 r#"select digest from stokehold.modules m
@@ -116,9 +117,11 @@ impl Database {
             .fetch_all(conn))?
         } else {
             bounded!(self, "delete unused modules", |conn| sqlx::query_scalar!(
-                r#"delete from stokehold.modules m
-                   where created_at < clock_timestamp() - $1::float8 * interval '1 second'
-                     and not exists (select from stokehold.releases r where r.digest = m.digest)
+                r#"delete from stokehold.modules where digest in (
+                     select digest from stokehold.modules m
+                     where created_at < clock_timestamp() - $1::float8 * interval '1 second'
+                       and not exists (select from stokehold.releases r where r.digest = m.digest)
+                     for update skip locked)
                    returning digest"#,
                 age_s
             )

@@ -49,13 +49,19 @@ pub struct RunnerRecord {
 }
 
 impl Database {
-    /// Registers a runner under a fresh id, with its lease begun.
+    /// Registers a runner under a fresh id, with its lease begun. Rows of runners that ended over a
+    /// day ago and hold nothing go on this occasion.
     pub async fn register_runner(
         &self,
         runner: &RunnerRegistration,
     ) -> Result<RunnerId, QueueError> {
         let id = bounded!(self, "register the runner", |conn| sqlx::query_scalar!(
-            r#"insert into stokehold.runners (name, version, queues, slots, lease_expires_at)
+            r#"with forgotten as (
+                 delete from stokehold.runners old
+                 where old.state <> 'live' and old.ended_at < clock_timestamp() - interval '1 day'
+                   and not exists (select from stokehold.jobs job
+                     where job.runner_id = old.id and job.state = 'running'))
+               insert into stokehold.runners (name, version, queues, slots, lease_expires_at)
                values ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 second')
                returning id"#,
             runner.name,

@@ -53,6 +53,9 @@ pub enum Fate {
     Gone,
 }
 
+/// A job and a token, as the statements return what they applied.
+type Claim = [i64; 2];
+
 impl Database {
     /// Writes all outcomes in one transaction and returns what became of each, in the same order.
     ///
@@ -81,7 +84,7 @@ impl Database {
             transaction.commit().await?;
             Ok(applied)
         })?;
-        let applied: HashSet<i64> = applied.into_iter().collect();
+        let applied: HashSet<Claim> = applied.into_iter().collect();
         self.fates(runner, ended, &applied).await
     }
 
@@ -89,9 +92,10 @@ impl Database {
         &self,
         runner: RunnerId,
         ended: &[Ended],
-        applied: &HashSet<i64>,
+        applied: &HashSet<Claim>,
     ) -> Result<Vec<Fate>, QueueError> {
-        let others = || ended.iter().filter(|end| !applied.contains(&end.job_id.0));
+        let claim = |end: &Ended| [end.job_id.0, end.token.0];
+        let others = || ended.iter().filter(|end| !applied.contains(&claim(end)));
         let ids: Vec<i64> = others().map(|end| end.job_id.0).collect();
         if ids.is_empty() {
             return Ok(vec![Fate::Applied; ended.len()]);
@@ -104,18 +108,15 @@ impl Database {
             &tokens
         )
         .fetch_all(conn))?;
-        let fate = |id: i64| match rows.iter().find(|row| row.job_id == id) {
+        let fate = |claim: Claim| match rows.iter().find(|row| claim == [row.job_id, row.token]) {
             Some(row) if row.already => Fate::AlreadyApplied,
             Some(row) if row.live => Fate::Stale,
             _ => Fate::Gone,
         };
         Ok(ended
             .iter()
-            .map(
-                |end| {
-                    if applied.contains(&end.job_id.0) { Fate::Applied } else { fate(end.job_id.0) }
-                },
-            )
+            .map(claim)
+            .map(|claim| if applied.contains(&claim) { Fate::Applied } else { fate(claim) })
             .collect())
     }
 }
@@ -124,7 +125,7 @@ async fn finish(
     conn: &mut PgConnection,
     runner: RunnerId,
     ended: &[&Ended],
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Vec<Claim>, sqlx::Error> {
     if ended.is_empty() {
         return Ok(Vec::new());
     }
@@ -160,7 +161,7 @@ async fn release(
     conn: &mut PgConnection,
     runner: RunnerId,
     ended: &[&Ended],
-) -> Result<Vec<i64>, sqlx::Error> {
+) -> Result<Vec<Claim>, sqlx::Error> {
     if ended.is_empty() {
         return Ok(Vec::new());
     }

@@ -17,8 +17,8 @@ use crate::wasi::MAX_HANDLES;
 use crate::{Abi, Handler, Report, command, component, meter};
 
 /// A guest that computes is stopped by the epoch, which leaves its frames; one that waits is dropped
-/// by this timer, a little later so that the epoch comes first.
-const SLACK: Duration = Duration::from_millis(4 * TICK.as_millis() as u64);
+/// by a timer, so much later that the epoch comes first even on a busy machine.
+const SLACK: Duration = Duration::from_millis(20 * TICK.as_millis() as u64);
 /// Bytes that may cross into the host in one call beyond payload and result.
 const HOST_COPY_BYTES: u64 = 16 << 20;
 

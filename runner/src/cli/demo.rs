@@ -54,7 +54,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
     let modules = read_modules(&args.guests)?;
     output.note("Starting PostgreSQL, the API and a runner …");
     let database = DatabaseChoice::Embedded { folder: None, ephemeral: true, binaries: None };
-    let options = Options { listen, database, node: args.node };
+    let options = Options { listen, database, node: args.node, keep_connection: !args.exit };
     let Some(dev) = stop.run_until_cancelled(Dev::start(options)).await.transpose()? else {
         return Ok(());
     };

@@ -64,7 +64,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
             binaries: args.pg_bin,
         },
     };
-    let options = Options { listen: args.listen, database, node: args.node };
+    let options = Options { listen: args.listen, database, node: args.node, keep_connection: true };
     let Some(dev) = stop.run_until_cancelled(Dev::start(options)).await.transpose()? else {
         return Ok(());
     };

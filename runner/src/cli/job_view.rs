@@ -71,7 +71,7 @@ pub(super) fn problem(problem: &JobProblem) -> String {
         text.push_str(&format!("\ndetail: {}", content(detail)));
     }
     if let Some(advice) = &problem.advice {
-        text.push_str(&format!("\n{advice}"));
+        text.push_str(&format!("\n→ {advice}"));
     }
     block(&text)
 }

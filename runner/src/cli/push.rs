@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
     fields.push(("release", format!("{} {}, {state}", release.kind, release.number)));
     output.fields(&fields)?;
     if release.active {
-        output.note(format!("try it: stokehold enqueue {} --payload '{{}}' --wait", release.kind));
+        output.note(format!("try it: stokehold enqueue {} --payload @FILE --wait", release.kind));
     } else {
         output.note(format!(
             "switch to it: stokehold kind activate {} {}",

@@ -74,6 +74,16 @@ impl Connection {
         self.store_in(&state_folder().ok_or(ConnectionError::NoFolder)?)
     }
 
+    /// Removes the file if it still holds this connection: its server has stopped.
+    pub(crate) fn forget(&self) {
+        if let Some(folder) = state_folder()
+            && Connection::load_from(&folder).is_ok_and(|stored| stored.as_ref() == Some(self))
+        {
+            // Left behind, it only makes the next command say that no server answers.
+            let _ = fs::remove_file(folder.join(FILE));
+        }
+    }
+
     /// Where [`Connection::load`] looks, for messages.
     pub(crate) fn path() -> Option<PathBuf> {
         state_folder().map(|folder| folder.join(FILE))

@@ -30,4 +30,4 @@ select id, token, runner_id, run_at, enqueued_at, started_at, kind_id, release,
   payload, metadata, result, result_media_type, problem::jsonb, fuel, wall_us, peak_memory_bytes,
   host_calls
 from ended
-returning id
+returning array[id, token] as "claim!: Claim"

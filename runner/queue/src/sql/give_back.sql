@@ -4,6 +4,9 @@
 -- Index: jobs_held, by runner. Locks: the rows, skipping those another sweep has.
 -- Any loss makes a job a suspect; after that only the loss of a node that ran it as its suspect counts,
 -- so a job is not blamed for the company it kept.
+-- However long ago a runner ended: rows of ended runners stay while they hold anything.
+-- Writes find their rows by an array as well as by the join, of which the planner thinks that it is
+-- worth a scan of the whole table.
 with lost as materialized (
   select job.id, job.started_at, job.runner_id, job.attempt, job.token,
     case
@@ -13,7 +16,7 @@ with lost as materialized (
     end as losses
   from stokehold.runners runner
   join stokehold.jobs job on job.runner_id = runner.id and job.state = 'running'
-  where runner.state <> 'live' and runner.ended_at > clock_timestamp() - interval '1 day'
+  where runner.state <> 'live'
   limit $1
   for update of job skip locked
 ), recorded as (
@@ -24,7 +27,7 @@ with lost as materialized (
 ), discarded as (
   delete from stokehold.jobs job
   using lost
-  where job.id = lost.id and lost.losses >= $2
+  where job.id = lost.id and lost.losses >= $2 and job.id = any(array(select id from lost))
   returning job.*, lost.losses
 ), history as (
   insert into stokehold.job_history (
@@ -45,7 +48,7 @@ with lost as materialized (
     attempt = job.attempt - 1,
     lost = lost.losses
   from lost
-  where job.id = lost.id and lost.losses < $2
+  where job.id = lost.id and lost.losses < $2 and job.id = any(array(select id from lost))
   returning job.id
 )
 select (select count(*) from available) as "available!", (select count(*) from discarded) as "discarded!"

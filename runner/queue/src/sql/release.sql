@@ -33,4 +33,4 @@ with outcome as (
     problem::jsonb, fuel, wall_us, peak_memory_bytes, host_calls
   from released where recorded
 )
-select id as "id!" from released
+select array[id, token] as "claim!: Claim" from released

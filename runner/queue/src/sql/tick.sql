@@ -13,8 +13,8 @@ with recursive due as materialized (
 ), released as (
   update stokehold.jobs job
   set state = 'available', position = nextval('stokehold.positions')
-  from due
-  where job.id = due.id
+  -- As an array: of a join the planner thinks that it is worth a scan of the whole table.
+  where job.id = any(array(select id from due))
   returning job.kind_id, job.priority
 ), lane (kind_id, priority) as (
   (select kind_id, priority from stokehold.jobs
@@ -43,6 +43,6 @@ select
   exists (select from stokehold.runners
       where state = 'live' and lease_expires_at < clock_timestamp())
     or exists (select from stokehold.runners runner
-      where runner.state <> 'live' and runner.ended_at > clock_timestamp() - interval '1 day'
+      where runner.state <> 'live'
         and exists (select from stokehold.jobs job where job.runner_id = runner.id and job.state = 'running'))
     as "dead_runners!"

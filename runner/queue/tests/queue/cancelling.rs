@@ -20,7 +20,9 @@ async fn every_waiting_state_is_cancelled_at_once() {
     queue.settle(runner, retried(&claimed, Duration::from_secs(60))).await;
     let pending = queue.job("work").await;
     queue
-        .run(format!("update stokehold.jobs set state = 'pending', position = null where id = {pending}"))
+        .run(format!(
+            "update stokehold.jobs set state = 'pending', position = null where id = {pending}"
+        ))
         .await;
     let available = queue.job("work").await;
     for (id, state) in [

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stokehold_domain::{Blob, JobId, JobState, Next, Problem, RunnerId};
-use stokehold_queue::{Database, DatabaseOptions, Ended, LaneQuota, NewJob};
+use stokehold_queue::{Claimed, Database, DatabaseOptions, Ended, LaneQuota, NewJob};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE, Queue, ended, handed_back, job, lane, retried};
@@ -153,7 +153,7 @@ async fn a_claim_brings_all_that_an_attempt_needs() {
         max_attempts: Some(4),
         ..NewJob::new("work", Blob { media_type: "a/b".into(), bytes: vec![0, 1, 255] })
     };
-    let id = queue.database.enqueue(&[new.clone()]).await.unwrap()[0];
+    let id = queue.database.enqueue(std::slice::from_ref(&new)).await.unwrap()[0];
     let first = queue.claim_one(runner, kind).await;
     queue.settle(runner, retried(&first, Duration::ZERO)).await;
     queue.release_due().await;
@@ -222,7 +222,8 @@ async fn the_token_grows_at_every_claim_and_never_goes_back() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
     let id = queue.job("work").await;
-    let ways: [(&str, fn(&stokehold_queue::Claimed) -> Ended); 5] = [
+    type End = fn(&Claimed) -> Ended;
+    let ways: [(&str, End); 5] = [
         ("retried", |job| retried(job, Duration::ZERO)),
         ("snoozed", |job| ended(job, "handler.snooze", Next::Snooze(Duration::ZERO))),
         ("handed back unstarted", handed_back),

@@ -56,9 +56,8 @@ async fn ids_and_positions_come_in_the_order_of_the_jobs() {
         assert_eq!(record.payload.bytes, n.to_string().into_bytes());
         assert_eq!(record.kind, ["b", "a"][n % 2]);
     }
-    let order: Vec<i64> = queue
-        .value("select array_agg(id order by position) from stokehold.jobs")
-        .await;
+    let order: Vec<i64> =
+        queue.value("select array_agg(id order by position) from stokehold.jobs").await;
     assert_eq!(order, ids.iter().map(|id| id.0).collect::<Vec<_>>());
 }
 
@@ -124,7 +123,8 @@ async fn a_job_is_scheduled_if_its_time_lies_ahead_and_available_if_not() {
     queue.kind("mail").await;
     let at = |run_at| NewJob { run_at, ..job("mail") };
     let (now, hour) = (Utc::now(), TimeDelta::hours(1));
-    let jobs = [at(None), at(Some(now - hour)), at(Some(now + hour)), at(Some(DateTime::UNIX_EPOCH))];
+    let jobs =
+        [at(None), at(Some(now - hour)), at(Some(now + hour)), at(Some(DateTime::UNIX_EPOCH))];
     let ids = queue.database.enqueue(&jobs).await.unwrap();
     let mut states = Vec::new();
     for id in &ids {
@@ -154,7 +154,7 @@ async fn the_largest_of_everything_is_taken() {
             },
         )
     };
-    let id = queue.database.enqueue(&[largest.clone()]).await.unwrap()[0];
+    let id = queue.database.enqueue(std::slice::from_ref(&largest)).await.unwrap()[0];
     let record = queue.database.job(id).await.unwrap().unwrap();
     assert_eq!(record.payload, largest.payload);
     assert_eq!(record.metadata, largest.metadata);
@@ -164,6 +164,9 @@ async fn the_largest_of_everything_is_taken() {
 async fn no_jobs_are_enqueued_without_complaint() {
     let queue = Queue::new().await;
     assert_eq!(queue.database.enqueue(&[]).await.unwrap(), []);
+    // What array_agg makes of no rows.
+    let none: i64 = queue.value("select count(*) from stokehold.enqueue_many(null, null)").await;
+    assert_eq!(none, 0);
     assert_eq!(queue.live_jobs().await, 0);
 }
 

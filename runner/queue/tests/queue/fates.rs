@@ -5,9 +5,7 @@ use std::time::Duration;
 use stokehold_domain::{ClaimToken, JobId, Next, Problem};
 use stokehold_queue::{CancelAnswer, Claimed, Ended, Fate};
 
-use crate::support::{
-    LEASE, Queue, completed, ended, handed_back, retried, under,
-};
+use crate::support::{LEASE, Queue, completed, ended, handed_back, retried, under};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -167,13 +165,14 @@ async fn two_claims_of_one_job_in_a_batch_are_each_answered_for_themselves() {
         (handed_back as fn(&Claimed) -> Ended, Fate::Stale),
         (|job: &Claimed| retried(job, Duration::ZERO), Fate::AlreadyApplied),
     ] {
+        queue.run("delete from stokehold.jobs").await;
         queue.job("work").await;
         let old = queue.claim_one(runner, kind).await;
         queue.settle(runner, first(&old)).await;
         queue.release_due().await;
         let current = queue.claim_one(runner, kind).await;
         assert_eq!(current.id, old.id);
-        // While the newer one is applied, and with neither.
+        // While the newer one is applied, then with neither.
         let batch = [retried(&old, MINUTE), retried(&current, MINUTE)];
         let fates = queue.database.settle(runner, &batch).await.unwrap();
         assert_eq!(fates, [wanted, Fate::Applied]);

@@ -57,9 +57,7 @@ async fn a_live_runners_job_is_left_alone_however_long_it_runs() {
     queue.job("work").await;
     queue.claim_one(runner, kind).await;
     queue.run("update stokehold.jobs set started_at = started_at - interval '30 days'").await;
-    queue
-        .run("update stokehold.runners set beat_at = beat_at - interval '1 hour'")
-        .await;
+    queue.run("update stokehold.runners set beat_at = beat_at - interval '1 hour'").await;
     let before = queue.everything().await;
     assert_eq!(queue.database.reap(LEASE).await.unwrap(), Reaped::default());
     assert_eq!(queue.everything().await, before);
@@ -234,6 +232,30 @@ async fn jobs_are_given_back_however_long_nobody_looked() {
     let reaped = queue.database.reap(LEASE).await.unwrap();
     assert_eq!(reaped, Reaped { runners: 0, available: 2, discarded: 0 });
     assert!(!queue.database.tick(None).await.unwrap().dead_runners);
+}
+
+#[tokio::test]
+async fn rows_of_runners_that_ended_long_ago_and_hold_nothing_go_when_one_registers() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    queue.job("work").await;
+    let (holds, old, young) = (queue.runner().await, queue.runner().await, queue.runner().await);
+    queue.claim_one(holds, kind).await;
+    for (runner, age) in [(holds, "4 days"), (old, "25 hours"), (young, "23 hours")] {
+        queue
+            .run(format!(
+                "update stokehold.runners set state = 'dead',
+                   ended_at = clock_timestamp() - interval '{age}' where id = {runner}"
+            ))
+            .await;
+    }
+    let new = queue.runner().await;
+    let left: Vec<i64> =
+        queue.value("select array_agg(id order by id) from stokehold.runners").await;
+    assert_eq!(left, [holds.0, young.0, new.0]);
+    queue.database.reap(LEASE).await.unwrap();
+    queue.runner().await;
+    assert_eq!(queue.value::<i64>("select count(*) from stokehold.runners").await, 3);
 }
 
 #[tokio::test]

@@ -65,8 +65,8 @@ async fn the_sql_contract_refuses_with_the_codes_that_clients_rely_on() {
         ("enqueue('mail', metadata => '3')", "SH422", "job 1: metadata is not a JSON object"),
         ("enqueue_bytes('mail', '', 'a/' || repeat('b', 254))", "SH422", "job 1: the media type"),
         ("enqueue('mail', to_jsonb(repeat('x', 1048576)))", "SH413", "job 1: the payload has"),
-        ("enqueue_many(null, null)", "SH422", "enqueue_many:"),
-        ("enqueue_many(array['mail'], null)", "SH422", "enqueue_many: 1 kinds and"),
+        ("enqueue_many(array['mail'], null)", "SH422", "enqueue_many: 1 kinds and 0 payloads"),
+        ("enqueue_many(null, array[''::bytea])", "SH422", "enqueue_many: 0 kinds and 1 payloads"),
         (
             "enqueue_many(array['mail'], array['', '']::bytea[])",
             "SH422",

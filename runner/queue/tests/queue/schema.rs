@@ -1,8 +1,8 @@
 //! Migrations, and what the tables themselves refuse.
 
 use stokehold_domain::{JobState, check_name};
-use stokehold_queue::migrate::{Migrated, newest_version};
 use stokehold_queue::QueueError;
+use stokehold_queue::migrate::{Migrated, newest_version};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE, PATIENCE, Queue};
@@ -71,13 +71,29 @@ async fn the_database_and_the_domain_have_the_same_rule_for_names() {
     let queue = Queue::new().await;
     let long = "x".repeat(64);
     for name in [
-        "a", "image.resize", "0day", "a_b-c", &long[1..], "", "../x", "a/b", "A", ".a", "-a", "a b",
-        "é", "<b>", "a\n", "\na", &long,
+        "a",
+        "image.resize",
+        "0day",
+        "a_b-c",
+        &long[1..],
+        "",
+        "../x",
+        "a/b",
+        "A",
+        ".a",
+        "-a",
+        "a b",
+        "é",
+        "<b>",
+        "a\n",
+        "\na",
+        &long,
     ] {
-        let accepted: Result<String, _> = sqlx::query_scalar("select $1::text::stokehold.name::text")
-            .bind(name)
-            .fetch_one(&queue.pool)
-            .await;
+        let accepted: Result<String, _> =
+            sqlx::query_scalar("select $1::text::stokehold.name::text")
+                .bind(name)
+                .fetch_one(&queue.pool)
+                .await;
         assert_eq!(accepted.is_ok(), check_name("kind", name).is_ok(), "{name:?}");
     }
 }

@@ -37,8 +37,20 @@ async fn a_success_leaves_the_live_table_and_becomes_one_row_of_history() {
     assert_eq!(queue.live(id).await, None);
     let history = queue.ended(id).await.unwrap();
     for column in [
-        "token", "runner_id", "run_at", "enqueued_at", "started_at", "kind_id", "priority",
-        "attempt", "max_attempts", "snoozes", "lost", "media_type", "payload", "metadata",
+        "token",
+        "runner_id",
+        "run_at",
+        "enqueued_at",
+        "started_at",
+        "kind_id",
+        "priority",
+        "attempt",
+        "max_attempts",
+        "snoozes",
+        "lost",
+        "media_type",
+        "payload",
+        "metadata",
     ] {
         assert_eq!(history[column], running[column], "{column}");
     }
@@ -46,7 +58,12 @@ async fn a_success_leaves_the_live_table_and_becomes_one_row_of_history() {
     assert_eq!(history["outcome"], "ok");
     assert_eq!(history["release"], 1);
     assert_eq!(
-        json!([history["fuel"], history["wall_us"], history["peak_memory_bytes"], history["host_calls"]]),
+        json!([
+            history["fuel"],
+            history["wall_us"],
+            history["peak_memory_bytes"],
+            history["host_calls"]
+        ]),
         json!([1, 2, 3, 4])
     );
     assert!(attempts(&queue, id).await.is_empty());
@@ -65,7 +82,10 @@ async fn results_come_back_byte_for_byte() {
         None,
         Some(Blob::json(Vec::new())),
         Some(Blob { media_type: "application/octet-stream".into(), bytes: vec![0; 3] }),
-        Some(Blob { media_type: "text/plain; charset=utf-8".into(), bytes: b"a\0\\x\xff'\"".into() }),
+        Some(Blob {
+            media_type: "text/plain; charset=utf-8".into(),
+            bytes: b"a\0\\x\xff'\"".into(),
+        }),
         Some(Blob { media_type: "image/png".into(), bytes: every_byte }),
     ] {
         let id = queue.job("work").await;

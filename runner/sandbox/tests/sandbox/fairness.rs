@@ -37,7 +37,7 @@ async fn a_spinner_does_not_starve_a_sleeper_on_one_guest_thread() {
     assert_eq!(report.outcome.code(), "ok");
     // Undisturbed it takes half a second; each nap may wait for a slice of the spinner. With a plain
     // yield it would take half a minute.
-    assert!(began.elapsed() < Duration::from_secs(5), "took {:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(12), "took {:?}", began.elapsed());
     assert!(!spinning.is_finished());
     spinning.abort();
 }
@@ -60,7 +60,7 @@ async fn short_guests_get_through_between_spinners_on_every_thread() {
         let began = Instant::now();
         let report = guests::run(&sandbox, &noop, &Limits::DEFAULT).await;
         assert_eq!(report.outcome.code(), "ok");
-        assert!(began.elapsed() < Duration::from_millis(500), "took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(2), "took {:?}", began.elapsed());
     }
     assert!(sandbox.ticker_age() < Duration::from_secs(1));
     spinning.iter().for_each(|spinning| spinning.abort());

@@ -26,7 +26,9 @@ fn built(name: &str) -> Vec<u8> {
 
 async fn probe(sandbox: &Sandbox, handler: &Handler, task: Value) -> Report {
     let attempt = guests::attempt(task.to_string().as_bytes());
-    let limits = Limits { timeout_ms: 1_000, ..guests::ample() };
+    // Short only for those that never end by themselves: the machine may be busy.
+    let is_endless = task["do"] == "spin" || task["do"] == "sleep";
+    let limits = Limits { timeout_ms: if is_endless { 300 } else { 30_000 }, ..guests::ample() };
     sandbox.run(handler, attempt, &limits, Control::new()).await
 }
 

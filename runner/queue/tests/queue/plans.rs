@@ -1,0 +1,234 @@
+//! The plans of the hot statements on a filled table, whether or not the planner knows what is in it.
+
+use serde_json::Value;
+use sqlx::ConnectOptions;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Connection};
+use stokehold_domain::{KindId, RunnerId};
+
+use crate::support::Queue;
+
+const CLAIM: &str = include_str!("../../src/sql/claim.sql");
+const FINISH: &str = include_str!("../../src/sql/finish.sql");
+const RELEASE: &str = include_str!("../../src/sql/release.sql");
+const FATE: &str = include_str!("../../src/sql/fate.sql");
+const TICK: &str = include_str!("../../src/sql/tick.sql");
+const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
+
+/// One step of a plan: what it does, to which table, by which index.
+#[derive(Debug)]
+struct Step {
+    node: String,
+    table: String,
+    index: String,
+}
+
+fn collect(plan: &Value, steps: &mut Vec<Step>) {
+    let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
+    let (node, table, index) = (text("Node Type"), text("Relation Name"), text("Index Name"));
+    steps.push(Step { node, table, index });
+    for inner in plan["Plans"].as_array().into_iter().flatten() {
+        collect(inner, steps);
+    }
+}
+
+/// 50,000 available jobs of one kind, and 500 that a runner holds.
+async fn filled(queue: &Queue) -> (KindId, RunnerId, Vec<i64>) {
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue
+        .run(format!(
+            "insert into stokehold.jobs (position, token, runner_id, run_at, started_at, kind_id,
+               state, priority, max_attempts, payload)
+             select nextval('stokehold.positions'), 1, case when held then {runner} end, now(),
+               case when held then now() end, {kind},
+               case when held then 'running' else 'available' end::stokehold.job_state, 0, 20, '{{}}'
+             from generate_series(1, 50500) n, lateral (select n % 101 = 0 as held) h"
+        ))
+        .await;
+    let held: Vec<i64> = queue
+        .value("select array_agg(id order by id) from stokehold.jobs where state = 'running'")
+        .await;
+    assert_eq!(held.len(), 500);
+    (kind, runner, held)
+}
+
+/// The plan of a statement with these arguments, as made for them and as kept for any.
+async fn plans(queue: &Queue, sql: &str, arguments: &str) -> Vec<Vec<Step>> {
+    let mut session: PgConnection = queue.options.connect().await.unwrap();
+    let mut plans = Vec::new();
+    sqlx::raw_sql(AssertSqlSafe(format!("prepare statement as {sql}")))
+        .execute(&mut session)
+        .await
+        .unwrap();
+    for mode in ["force_custom_plan", "force_generic_plan"] {
+        sqlx::raw_sql(AssertSqlSafe(format!("set plan_cache_mode = {mode}")))
+            .execute(&mut session)
+            .await
+            .unwrap();
+        let explain = format!("explain (format json) execute statement ({arguments})");
+        let plan: Value =
+            sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut session).await.unwrap();
+        let mut steps = Vec::new();
+        collect(&plan[0]["Plan"], &mut steps);
+        plans.push(steps);
+    }
+    session.close().await.unwrap();
+    plans
+}
+
+/// Every look at the jobs goes through one of these indexes and none scans the table.
+#[track_caller]
+fn assert_uses(steps: &[Step], indexes: &[&str]) {
+    for index in indexes {
+        assert!(steps.iter().any(|step| step.index == *index), "without {index}: {steps:#?}");
+    }
+    for step in steps {
+        let scans = step.table == "jobs" && step.node == "Seq Scan";
+        assert!(!scans, "scans the whole table: {steps:#?}");
+        let other = step.index.starts_with("jobs_") && !indexes.contains(&step.index.as_str());
+        assert!(!other, "uses {}: {steps:#?}", step.index);
+    }
+}
+
+fn array<T: ToString>(items: impl IntoIterator<Item = T>, of: &str) -> String {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    format!("'{{{}}}'::{of}[]", items.join(","))
+}
+
+/// The arguments of finish.sql or release.sql for these jobs: what stands between the release and
+/// the figures differs.
+fn outcomes(runner: RunnerId, ids: &[i64], between: &[(&str, &str)]) -> String {
+    let same = |value: &str, of: &str| array(ids.iter().map(|_| value), of);
+    let mut arguments = vec![runner.to_string(), array(ids, "bigint"), same("1", "bigint")];
+    arguments.push(same("1", "int"));
+    arguments.extend(between.iter().map(|(value, of)| same(value, of)));
+    arguments.extend((0..4).map(|_| same("1", "bigint")));
+    arguments.join(", ")
+}
+
+async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64]) {
+    let claim = format!(
+        "{runner}, array[{kind}, {kind}], array[0, 1]::smallint[], array[0, 25000]::bigint[],
+         array[100, 100]"
+    );
+    for steps in plans(queue, CLAIM, &claim).await {
+        assert_uses(&steps, &["jobs_lanes", "jobs_pkey"]);
+        // In order of position from the index itself, never by sorting the lane.
+        assert!(steps.iter().all(|step| step.node != "Sort"), "sorts: {steps:#?}");
+    }
+    // One, a few, as many as one flush takes.
+    for count in [1, 20, 500] {
+        let ids = &held[..count];
+        let finish = outcomes(
+            runner,
+            ids,
+            &[
+                ("completed", "text"),
+                ("ok", "text"),
+                ("null", "bytea"),
+                ("null", "text"),
+                ("null", "text"),
+            ],
+        );
+        for steps in plans(queue, FINISH, &finish).await {
+            assert_uses(&steps, &["jobs_pkey"]);
+        }
+        let release = outcomes(
+            runner,
+            ids,
+            &[
+                ("retryable", "text"),
+                ("1000", "bigint"),
+                ("true", "boolean"),
+                ("true", "boolean"),
+                ("handler.retry", "text"),
+                ("null", "text"),
+            ],
+        );
+        for steps in plans(queue, RELEASE, &release).await {
+            assert_uses(&steps, &["jobs_pkey"]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn hot_statements_use_their_indexes_before_the_planner_has_seen_the_table() {
+    let queue = Queue::new().await;
+    let (kind, runner, held) = filled(&queue).await;
+    assert_plans(&queue, kind, runner, &held).await;
+}
+
+#[tokio::test]
+async fn hot_statements_use_their_indexes_when_the_planner_knows_the_table() {
+    let queue = Queue::new().await;
+    let (kind, runner, held) = filled(&queue).await;
+    queue.run("analyze stokehold.jobs").await;
+    assert_plans(&queue, kind, runner, &held).await;
+}
+
+#[tokio::test]
+async fn hot_statements_use_their_indexes_after_the_planner_saw_an_empty_table() {
+    let queue = Queue::new().await;
+    queue.run("vacuum analyze stokehold.jobs").await;
+    let (kind, runner, held) = filled(&queue).await;
+    assert_plans(&queue, kind, runner, &held).await;
+}
+
+#[tokio::test]
+async fn the_regular_look_and_the_answers_after_a_fault_scan_no_table_either() {
+    let queue = Queue::new().await;
+    let (kind, runner, held) = filled(&queue).await;
+    // Many that wait for their time, and a long day of history.
+    queue
+        .run(format!(
+            "insert into stokehold.jobs (run_at, kind_id, state, priority, max_attempts, payload)
+             select now() + n * interval '1 second', {kind}, 'scheduled', 0, 20, '{{}}'
+             from generate_series(-5000, 15000) n"
+        ))
+        .await;
+    queue
+        .run(format!(
+            "insert into stokehold.job_history (id, token, runner_id, run_at, enqueued_at, kind_id,
+               state, priority, attempt, max_attempts, snoozes, lost, outcome, payload)
+             select 1000000 + n, 1, {runner}, now(), now(), {kind}, 'completed', 0, 1, 20, 0, 0, 'ok', ''
+             from generate_series(1, 50000) n"
+        ))
+        .await;
+    queue
+        .run(format!(
+            "insert into stokehold.job_attempts (job_id, token, runner_id, started_at, attempt, outcome)
+             select 1000000 + n, 1, {runner}, now(), 1, 'handler.retry' from generate_series(1, 50000) n"
+        ))
+        .await;
+    for analyzed in [false, true] {
+        if analyzed {
+            queue.run("analyze").await;
+        }
+        let fate = |count| {
+            let ids = &held[..count];
+            let tokens = array(ids.iter().map(|_| 1), "bigint");
+            format!("{runner}, {}, {tokens}", array(ids, "bigint"))
+        };
+        for (sql, arguments, indexes) in [
+            (TICK, "null, 1000".to_owned(), &["jobs_due", "jobs_lanes", "jobs_pkey"][..]),
+            (GIVE_BACK, "1000, 3".to_owned(), &["jobs_held", "jobs_pkey"]),
+            (FATE, fate(1), &["jobs_pkey"]),
+            (FATE, fate(500), &["jobs_pkey"]),
+        ] {
+            for steps in plans(&queue, sql, &arguments).await {
+                for index in indexes {
+                    let used = steps.iter().any(|step| step.index == *index);
+                    assert!(used, "without {index}: {steps:#?}");
+                }
+                // Days without a row may be scanned.
+                let scans = |step: &&Step| step.node == "Seq Scan" && step.table.starts_with("job");
+                for step in steps.iter().filter(scans) {
+                    let filled = format!("select exists (select from stokehold.{})", step.table);
+                    let filled: bool = queue.value(filled).await;
+                    assert!(!filled, "scans {}: {steps:#?}", step.table);
+                }
+            }
+        }
+    }
+}
