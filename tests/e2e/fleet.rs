@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use sqlx::Row;
 
-use crate::stage::{LEASE_S, Stage};
+use crate::stage::{LEASE_S, Stage, full_size};
 
 /// Every job has exactly one outcome, under the newest claim that there was.
 async fn assert_one_outcome_each(stage: &Stage, jobs: i64) {
@@ -24,19 +24,19 @@ async fn assert_one_outcome_each(stage: &Stage, jobs: i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_runner_loses_no_job_and_only_its_own_jobs_start_twice() {
-    const JOBS: usize = 2_000;
+    let jobs = full_size(2_000, 50_000);
     let stage = Stage::set().await;
-    let payloads = vec![json!({"do": "witness", "ms": 5}); JOBS];
+    let payloads = vec![json!({"do": "witness", "ms": 5}); jobs];
     stage.enqueue_many("probe", &payloads).await;
     let killed = stage.runner("killed", &["--slots", "8"]);
     let _other = stage.runner("other", &["--slots", "8"]);
     let ended = "select count(*) from stokehold.job_history";
-    stage.wait_for("half of the jobs", ended, |n| n as usize >= JOBS / 2).await;
+    stage.wait_for("half of the jobs", ended, |n| n as usize >= jobs / 2).await;
     killed.signal(Signal::SIGKILL);
     stage.wait_until_done().await;
-    assert_one_outcome_each(&stage, JOBS as i64).await;
+    assert_one_outcome_each(&stage, jobs as i64).await;
     let completed = "select count(*) from stokehold.job_history where state = 'completed'";
-    assert_eq!(stage.number(completed).await, JOBS as i64);
+    assert_eq!(stage.number(completed).await, jobs as i64);
 
     let (first, second) = (stage.starts("killed"), stage.starts("other"));
     assert!(!first.is_empty() && !second.is_empty(), "both ran jobs");
@@ -48,7 +48,7 @@ async fn a_killed_runner_loses_no_job_and_only_its_own_jobs_start_twice() {
     let twice: HashSet<i64> = first.keys().filter(|id| second.contains_key(id)).copied().collect();
     assert!(twice.is_subset(&lost), "started twice without having been lost: {twice:?} {lost:?}");
     let started: HashSet<i64> = first.keys().chain(second.keys()).copied().collect();
-    assert_eq!(started.len(), JOBS, "every job was started");
+    assert_eq!(started.len(), jobs, "every job was started");
     let burnt = "select count(*) from stokehold.job_history where attempt <> 1";
     assert_eq!(stage.number(burnt).await, 0, "losing a runner burns no attempt");
 }

@@ -23,6 +23,11 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 /// The lease of the runners in these tests, in seconds: short, so that losing one is quick.
 pub(crate) const LEASE_S: u64 = 3;
 
+/// The small size of a long test, or its full size under `make soak`.
+pub(crate) fn full_size(small: usize, full: usize) -> usize {
+    if std::env::var_os("STOKEHOLD_SOAK").is_some() { full } else { small }
+}
+
 /// The binary under test.
 pub(crate) fn binary() -> PathBuf {
     built("debug/stokehold")

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, PgConnection, Postgres};
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, Postgres};
 
 use crate::QueueError;
 
@@ -69,6 +69,14 @@ impl Database {
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.call_deadline)
+            // A plan that a connection kept from when the queue was empty scans the whole table when
+            // it is full (measured: 50,000 jobs, a claim took 10 ms instead of 0.2 ms).
+            .after_connect(|connection, _| {
+                Box::pin(async move {
+                    connection.execute("set plan_cache_mode = force_custom_plan").await?;
+                    Ok(())
+                })
+            })
             .connect_lazy_with(options.connect.clone());
         Database { pool, options }
     }

@@ -83,19 +83,16 @@ pub(crate) async fn insert_logs(
     let attempts: Vec<i16> =
         chunks.iter().map(|chunk| chunk.attempt.try_into().unwrap_or(i16::MAX)).collect();
     let lines: Vec<&str> = chunks.iter().map(|chunk| chunk.lines.as_str()).collect();
-    let done = sqlx::query!(
-        r#"insert into stokehold.job_logs (job_id, token, attempt, started_at, lines)
-           select chunk.job_id, chunk.token, chunk.attempt, job.started_at, chunk.lines::jsonb
-           from unnest($2::bigint[], $3::bigint[], $4::smallint[], $5::text[])
-             as chunk(job_id, token, attempt, lines)
-           join stokehold.jobs job on job.id = chunk.job_id and job.token = chunk.token
-             and job.runner_id is not distinct from $1 and job.state::text = 'running'"#,
+    let done = sqlx::query_file!(
+        "src/sql/insert_logs.sql",
         runner.0,
         &ids,
         &tokens,
         &attempts,
         &lines as &[&str],
     )
+    // Planned each time, as every outcome is.
+    .persistent(false)
     .execute(conn)
     .await?;
     Ok(done.rows_affected())

@@ -160,7 +160,7 @@ async fn waiting_for_a_connection_counts_against_the_deadline() {
 }
 
 #[tokio::test]
-async fn a_statement_timeout_a_killed_session_and_a_deadlock_are_temporary() {
+async fn a_statement_timeout_a_lock_timeout_and_a_killed_session_are_temporary() {
     let queue = Queue::new().await;
     let (claimed, holder) = locked_job(&queue).await;
     let runner = queue.database.runners().await.unwrap()[0].id;

@@ -5,13 +5,15 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 use stokehold_domain::{KindId, RunnerId};
+use stokehold_queue::{Database, DatabaseOptions, Fate};
 
-use crate::support::Queue;
+use crate::support::{LEASE, PATIENCE, Queue, completed, lane};
 
 const CLAIM: &str = include_str!("../../src/sql/claim.sql");
 const FINISH: &str = include_str!("../../src/sql/finish.sql");
 const RELEASE: &str = include_str!("../../src/sql/release.sql");
 const FATE: &str = include_str!("../../src/sql/fate.sql");
+const INSERT_LOGS: &str = include_str!("../../src/sql/insert_logs.sql");
 const TICK: &str = include_str!("../../src/sql/tick.sql");
 const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
 
@@ -149,6 +151,12 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
         for steps in plans(queue, RELEASE, &release).await {
             assert_uses(&steps, &["jobs_pkey"]);
         }
+        let same = |value: &str, of: &str| array(ids.iter().map(|_| value), of);
+        let logs =
+            [array(ids, "bigint"), same("1", "bigint"), same("1", "smallint"), same("[]", "text")];
+        for steps in plans(queue, INSERT_LOGS, &format!("{runner}, {}", logs.join(", "))).await {
+            assert_uses(&steps, &["jobs_pkey"]);
+        }
     }
 }
 
@@ -173,6 +181,54 @@ async fn hot_statements_use_their_indexes_after_the_planner_saw_an_empty_table()
     queue.run("vacuum analyze stokehold.jobs").await;
     let (kind, runner, held) = filled(&queue).await;
     assert_plans(&queue, kind, runner, &held).await;
+}
+
+#[tokio::test]
+async fn a_connection_keeps_no_plan_from_when_the_queue_was_almost_empty() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue.jobs("work", 20).await;
+    queue.run("vacuum analyze stokehold.jobs").await;
+    let connect = DatabaseOptions::new(queue.options.clone()).connect;
+    let one = Database::lazy(DatabaseOptions {
+        connect: connect.application_name("stokehold-one"),
+        max_connections: 1,
+        call_deadline: PATIENCE,
+    });
+    let work = async || {
+        one.tick(None).await.unwrap();
+        let claimed = one.claim(runner, &[lane(kind, 1)]).await.unwrap();
+        assert_eq!(claimed.len(), 1);
+        let end = [completed(&claimed[0])];
+        assert_eq!(one.settle(runner, &end).await.unwrap(), [Fate::Applied]);
+        assert_eq!(one.settle(runner, &end).await.unwrap(), [Fate::AlreadyApplied]);
+        one.reap(LEASE).await.unwrap();
+    };
+    for _ in 0..8 {
+        work().await;
+    }
+    queue
+        .run(format!(
+            "insert into stokehold.jobs (position, run_at, kind_id, state, priority, max_attempts, payload)
+             select nextval('stokehold.positions'), now(), {kind}, 'available', 0, 20, ''
+             from generate_series(1, 50000)"
+        ))
+        .await;
+    for _ in 0..8 {
+        work().await;
+    }
+    // What a session counted is to be seen when it has ended.
+    one.close().await;
+    queue
+        .until(
+            "select not exists (select from pg_stat_activity
+               where datname = current_database() and application_name = 'stokehold-one')",
+        )
+        .await;
+    let read: i64 =
+        queue.value("select seq_tup_read from pg_stat_user_tables where relname = 'jobs'").await;
+    assert!(read < 25_000, "{read} rows were read in scans of the whole table");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use stokehold_queue::QueueError;
 use stokehold_queue::migrate::{Migrated, newest_version};
 use tokio::task::JoinSet;
 
-use crate::support::{LEASE, PATIENCE, Queue};
+use crate::support::{PATIENCE, Queue};
 
 #[tokio::test]
 async fn migrating_twice_does_it_once() {
@@ -158,5 +158,4 @@ async fn rows_that_make_no_sense_are_refused_by_the_tables() {
         let (_, message) = queue.refused(sql).await;
         assert!(message.contains(constraint), "{sql}: {message}");
     }
-    queue.database.reap(LEASE).await.unwrap();
 }
