@@ -14,7 +14,7 @@ demo: setup build guests
 
 ## Every test.
 test: setup build guests
-	$(BIN) with-postgres -- $(CARGO) test --workspace --locked
+	$(BIN) with-postgres -- $(CARGO) test --workspace --locked --no-fail-fast
 
 ## The long tests in their full size.
 soak: setup build guests
