@@ -56,8 +56,9 @@ pub struct Claimed {
 }
 
 impl Database {
-    /// Claims what is available in the lanes, up to each lane's quota. The claim is committed when
-    /// this returns. A runner whose lease is over gets nothing.
+    /// Claims what is available in the lanes, up to each lane's quota, in the order in which it is to
+    /// be started: by priority, then first in, first out. The claim is committed when this returns. A
+    /// runner whose lease is over gets nothing.
     pub async fn claim(
         &self,
         runner: RunnerId,
@@ -67,7 +68,7 @@ impl Database {
         let priorities: Vec<i16> = lanes.iter().map(|lane| lane.priority).collect();
         let positions: Vec<i64> = lanes.iter().map(|lane| lane.after_position).collect();
         let quotas: Vec<i32> = lanes.iter().map(|lane| lane.quota).collect();
-        let rows = bounded!(self, "claim jobs", |conn| sqlx::query_file!(
+        let mut rows = bounded!(self, "claim jobs", |conn| sqlx::query_file!(
             "src/sql/claim.sql",
             runner.0,
             &kinds,
@@ -76,6 +77,8 @@ impl Database {
             &quotas
         )
         .fetch_all(conn))?;
+        // An update returns its rows in the order in which it came upon them.
+        rows.sort_unstable_by_key(|row| (row.priority, row.position));
         Ok(rows
             .into_iter()
             .map(|row| Claimed {

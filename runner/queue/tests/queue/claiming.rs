@@ -114,6 +114,26 @@ async fn a_lane_is_first_in_first_out_by_position_and_not_by_id() {
 }
 
 #[tokio::test]
+async fn a_claim_comes_in_the_order_in_which_it_is_to_be_started() {
+    let queue = Queue::new().await;
+    let (a, b) = (queue.kind("a").await, queue.kind("b").await);
+    let runner = queue.runner().await;
+    for _ in 0..5 {
+        queue.jobs("a", 1).await;
+        queue.jobs("b", 1).await;
+    }
+    // The most urgent one comes last.
+    let urgent = NewJob { priority: Some(-1), ..job("a") };
+    queue.database.enqueue(&[urgent]).await.unwrap();
+    let lanes = [lane(a, 9), lane(b, 9), LaneQuota { priority: -1, ..lane(a, 9) }];
+    let claimed = queue.database.claim(runner, &lanes).await.unwrap();
+    let order: Vec<(i16, i64)> = claimed.iter().map(|job| (job.priority, job.position)).collect();
+    assert_eq!(order.len(), 11);
+    assert_eq!(order[0].0, -1);
+    assert!(order.is_sorted(), "{order:?}");
+}
+
+#[tokio::test]
 async fn nothing_at_or_before_the_cursor_is_claimed() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
