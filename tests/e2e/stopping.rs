@@ -41,6 +41,25 @@ async fn what_does_not_end_within_the_grace_time_is_handed_back_unburnt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_runner_stopped_under_full_load_loses_no_job_and_marks_none_as_lost() {
+    let stage = Stage::set().await;
+    for _ in 0..5 {
+        stage.enqueue_many("probe", &vec![json!({"do": "noop"}); 3_000]).await;
+        let mut runner = stage.runner("runner", &[]);
+        let before = stage.number("select count(*) from stokehold.job_history").await;
+        let ended = "select count(*) from stokehold.job_history";
+        stage.wait_for("some jobs", ended, |n| n > before + 200).await;
+        runner.signal(Signal::SIGTERM);
+        assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
+        assert_eq!(stage.number(RUNNING).await, 0, "{}", stage.log("runner"));
+    }
+    let touched = "select count(*) from stokehold.jobs where attempt <> 0 or lost <> 0";
+    assert_eq!(stage.number(touched).await, 0);
+    let lost = "select count(*) from stokehold.job_attempts";
+    assert_eq!(stage.number(lost).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_signal_leaves_at_once() {
     let stage = Stage::set().await;
     stage.enqueue(&json!({"do": "witness", "ms": LONG_MS})).await;

@@ -21,13 +21,13 @@ use crate::settler::{cause, pause};
 /// How long to wait when lanes have work that others hold locked.
 const CONTENDED: Duration = Duration::from_millis(15);
 
-/// Claims until the session closes.
+/// Claims until the session closes. A claim that is under way then is waited for and handed on: cut
+/// off in the middle it might be committed and known to nobody.
 pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
     let wake = Arc::new(Notify::new());
     // In a set, so that it ends with this loop however that ends.
     let mut listener = JoinSet::new();
     listener.spawn(listen(session.database.clone(), Arc::clone(&wake)));
-    let closing = session.closing.clone();
     let mut claimer = Claimer {
         lanes: Lanes::default(),
         prefetch: Prefetch::new(),
@@ -40,7 +40,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
         dead_runners,
         wake,
     };
-    closing.run_until_cancelled(claimer.run()).await;
+    claimer.run().await;
 }
 
 struct Claimer {
@@ -60,7 +60,8 @@ struct Claimer {
 
 impl Claimer {
     async fn run(&mut self) {
-        loop {
+        let closing = self.session.closing.clone();
+        while !closing.is_cancelled() {
             match self.step().await {
                 Ok(()) => {
                     if self.failures > 0 {
@@ -73,15 +74,21 @@ impl Claimer {
                         tracing::warn!(%error, cause = cause(&error), "claiming stopped: the database does not answer");
                     }
                     self.failures += 1;
-                    tokio::time::sleep(pause(self.failures)).await;
+                    let pause = tokio::time::sleep(pause(self.failures));
+                    closing.run_until_cancelled(pause).await;
                 }
             }
         }
     }
 
     async fn step(&mut self) -> Result<(), QueueError> {
+        let closing = self.session.closing.clone();
         if self.looked_at.is_none_or(|at| at.elapsed() >= self.next_look) {
-            self.look().await?;
+            // Looking may be cut off, claiming may not.
+            match closing.run_until_cancelled(self.look()).await {
+                Some(looked) => looked?,
+                None => return Ok(()),
+            }
         }
         let room = self.room();
         if room > 0 && !self.lanes.is_empty() {
@@ -134,6 +141,7 @@ impl Claimer {
             tokio::select! {
                 () = tokio::time::sleep(CONTENDED) => {}
                 () = self.wake.notified() => {}
+                () = self.session.closing.cancelled() => {}
             }
             self.looked_at = None;
             return Ok(());
@@ -161,6 +169,7 @@ impl Claimer {
         let until =
             self.looked_at.map_or(Duration::ZERO, |at| self.next_look.saturating_sub(at.elapsed()));
         tokio::select! {
+            () = self.session.closing.cancelled() => {}
             () = tokio::time::sleep(until) => {}
             () = self.session.room.notified(), if for_room => {}
             () = self.wake.notified(), if !for_room => self.looked_at = None,

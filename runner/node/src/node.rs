@@ -155,10 +155,11 @@ impl Node {
         let mut parts = JoinSet::new();
         {
             let (session, bell) = (Arc::clone(&session), Arc::clone(&dead_runners));
-            parts.spawn(async move {
+            let claims = session.claims.clone();
+            parts.spawn(claims.track_future(async move {
                 claimer::run(session, bell).await;
                 "claim loop"
-            });
+            }));
         }
         {
             let session = Arc::clone(&session);
@@ -200,8 +201,7 @@ impl Node {
     /// Starts nothing new and ends what runs: after the grace time when told to stop, at once when
     /// the lease is lost.
     async fn close(&self, session: &Session, lease: &Lease, end: &End) {
-        session.closing.cancel();
-        session.tasks.close();
+        session.close();
         if matches!(end, End::LeaseLost) {
             self.stats.add_leases_lost(1);
             tracing::warn!(runner.id = %session.runner, "lease lost: stopping everything it ran");
@@ -213,7 +213,7 @@ impl Node {
                 "stopping: no new claims"
             );
             tokio::select! {
-                () = session.tasks.wait() => return,
+                () = session.quiet() => return,
                 () = tokio::time::sleep(self.config.grace) => session.stop_all(&StopReason::Draining),
                 () = lease.lost().cancelled() => {}
             }
@@ -221,7 +221,7 @@ impl Node {
         if lease.lost().is_cancelled() {
             session.stop_all(&StopReason::LeaseLost);
         }
-        if tokio::time::timeout(GUESTS_GONE, session.tasks.wait()).await.is_err() {
+        if tokio::time::timeout(GUESTS_GONE, session.quiet()).await.is_err() {
             tracing::error!(running = session.snapshot().len(), "handlers did not stop in time");
         }
     }

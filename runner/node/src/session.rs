@@ -30,6 +30,8 @@ pub(crate) struct Session {
     pub(crate) room: Notify,
     /// Cancelled when nothing new may start: claims end, jobs that wait for a slot are handed back.
     pub(crate) closing: CancellationToken,
+    /// The claim loop, which ends only after the claim that it is in.
+    pub(crate) claims: TaskTracker,
     /// The tasks of claimed jobs.
     pub(crate) tasks: TaskTracker,
     pub(crate) outcomes: mpsc::Sender<Ended>,
@@ -59,6 +61,7 @@ impl Session {
             suspect: Semaphore::new(1),
             room: Notify::new(),
             closing: CancellationToken::new(),
+            claims: TaskTracker::new(),
             tasks: TaskTracker::new(),
             running: Mutex::default(),
             database,
@@ -69,6 +72,19 @@ impl Session {
             runner,
             outcomes,
         }
+    }
+
+    /// Starts nothing new: claims end, and jobs that wait for a slot are handed back.
+    pub(crate) fn close(&self) {
+        self.closing.cancel();
+        self.claims.close();
+        self.tasks.close();
+    }
+
+    /// Ends, once closed, when no claim is under way and every claimed job has an outcome.
+    pub(crate) async fn quiet(&self) {
+        self.claims.wait().await;
+        self.tasks.wait().await;
     }
 
     /// Enters a handler that is about to run.
