@@ -1,7 +1,6 @@
 //! Runners on one database: killed, stopped and resumed, and what becomes of their jobs.
 
 use std::collections::HashSet;
-use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
@@ -93,14 +92,7 @@ async fn a_runner_that_comes_back_after_its_lease_has_its_late_outcome_refused()
     // It registers anew and goes on under a fresh id.
     let registered = "select count(*) from stokehold.runners where name = 'frozen'";
     stage.wait_for("its second registration", registered, |n| n == 2).await;
-    let refused = || stage.log("frozen").contains("late outcome refused");
-    for _ in 0..100 {
-        if refused() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(refused(), "{}", stage.log("frozen"));
+    stage.wait_for_log("frozen", "late outcome refused").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -110,12 +110,18 @@ impl Stage {
 
     /// Stores a guest and makes it the active release of a kind.
     pub(crate) async fn push(&self, kind: &str, file: &str, limits: &Limits) {
+        self.database.put_kind(kind, &KindPolicy::default()).await.unwrap();
+        let digest = self.store(file).await;
+        self.database.create_release(kind, digest, limits, true).await.unwrap();
+    }
+
+    /// Stores a guest that no kind runs yet.
+    pub(crate) async fn store(&self, file: &str) -> Digest {
         let bytes = std::fs::read(guest(file)).unwrap();
         let digest = Digest(Sha256::digest(&bytes).into());
         let module = NewModule { digest, bytes: &bytes, report: &json!({}) };
-        self.database.put_kind(kind, &KindPolicy::default()).await.unwrap();
         self.database.put_module(module).await.unwrap();
-        self.database.create_release(kind, digest, limits, true).await.unwrap();
+        digest
     }
 
     /// Enqueues one job of the probe.
@@ -183,6 +189,15 @@ impl Stage {
     pub(crate) fn log(&self, runner: &str) -> String {
         std::fs::read_to_string(self.folder.path().join(format!("{runner}.err")))
             .unwrap_or_default()
+    }
+
+    /// Waits until a runner has written this to stderr.
+    pub(crate) async fn wait_for_log(&self, runner: &str, text: &str) {
+        let begun = Instant::now();
+        while !self.log(runner).contains(text) {
+            assert!(begun.elapsed() < PATIENCE, "no {text:?} in:\n{}", self.log(runner));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     /// One row of a question to the database, on a connection that nobody else uses.
