@@ -15,7 +15,6 @@ use stokehold_sandbox::Sandbox;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::runner_cmd;
 use crate::client::connection::{self, Connection};
 use crate::postgres::{Binaries, Durability, Folder, Server};
 use crate::services::{self, NodeArgs, Parts};
@@ -122,20 +121,16 @@ impl Dev {
     /// Runs everything until told to stop, or until a part ends by itself.
     pub(crate) async fn run(self, stop: CancellationToken) -> anyhow::Result<()> {
         let mut parts = Parts::default();
-        let api_pool = services::pool(&self.options, API_CONNECTIONS);
+        let api_pool = services::api_pool(&self.options, API_CONNECTIONS);
         parts.add(services::api(
             self.listener,
             api_pool.clone(),
             self.sandbox.clone(),
             stop.clone(),
         ));
-        let node_pool = services::pool(&self.options, runner_cmd::CONNECTIONS);
-        parts.add(services::node(
-            node_pool.clone(),
-            self.sandbox,
-            self.node.config(),
-            stop.clone(),
-        ));
+        let config = self.node.config();
+        let node_pool = services::node_pool(&self.options, &config);
+        parts.add(services::node(node_pool.clone(), self.sandbox, config, stop.clone()));
         let ended = match &self.server {
             None => parts.run(&stop).await,
             Some(server) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context;
 use stokehold_api::ApiState;
 use stokehold_node::{Node, NodeConfig};
-use stokehold_queue::{Database, DatabaseOptions};
+use stokehold_queue::{Database, DatabaseOptions, Plans};
 use stokehold_sandbox::{Sandbox, SandboxConfig};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -28,6 +28,9 @@ pub(crate) struct NodeArgs {
     /// Attempts to run at once
     #[arg(long, value_name = "N", default_value_t = 32, env = "STOKEHOLD_SLOTS")]
     pub(crate) slots: usize,
+    /// Most jobs in one claim, and most outcomes in one flush
+    #[arg(long, value_name = "N", default_value_t = 500, env = "STOKEHOLD_BATCH")]
+    pub(crate) batch: usize,
     /// Serve only these queues, separated by commas; without it, every queue
     #[arg(long = "queue", value_name = "QUEUES", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
@@ -53,6 +56,7 @@ impl NodeArgs {
             name: self.name.clone().unwrap_or_else(host_name),
             queues: (!self.queues.is_empty()).then(|| self.queues.clone()),
             slots: self.slots,
+            batch: self.batch,
             lease: self.lease,
             beat: self.lease / 5,
             self_fence: self.lease * 7 / 10,
@@ -85,9 +89,15 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// A pool for the API or a node.
-pub(crate) fn pool(options: &DatabaseOptions, max_connections: u32) -> Database {
+/// A pool for the API.
+pub(crate) fn api_pool(options: &DatabaseOptions, max_connections: u32) -> Database {
     Database::lazy(DatabaseOptions { max_connections, ..options.clone() })
+}
+
+/// A pool for a node.
+pub(crate) fn node_pool(options: &DatabaseOptions, config: &NodeConfig) -> Database {
+    let max_connections = config.connections();
+    Database::lazy(DatabaseOptions { max_connections, plans: Plans::Kept, ..options.clone() })
 }
 
 /// Serves the API until told to stop.

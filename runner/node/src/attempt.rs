@@ -2,66 +2,57 @@
 //!
 //! No database connection is held while the handler runs.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
-use stokehold_domain::decide::History;
-use stokehold_domain::{Attempt, Backoff, HandBack, Outcome, Problem, Receipt, decide};
+use futures::FutureExt;
+use stokehold_domain::decide::{History, NODE_FAULT_DELAY};
+use stokehold_domain::{
+    Attempt, Backoff, ClaimToken, HandBack, JobId, Next, Outcome, Problem, Receipt, decide,
+};
 use stokehold_queue::{Claimed, Ended, RunnableRelease};
-use stokehold_sandbox::{Control, Report};
+use stokehold_sandbox::{Control, Handler, Report};
 
 use crate::session::{Running, Session};
 
-/// A job that found no slot within this time goes back for others to take. It was held in advance
-/// because jobs were short; now they are not.
-const SLOT_WAIT: Duration = Duration::from_secs(2);
+/// One slot: runs one job after the other until none waits. Runs on the guests' threads.
+pub(crate) async fn slot(session: Arc<Session>) {
+    while let Some(job) = session.slots.next() {
+        let suspect = job.lost > 0;
+        let unmoved = Unmoved::of(&job);
+        let run = AssertUnwindSafe(execute(&session, job)).catch_unwind();
+        let ended = run.await.unwrap_or_else(|_| unmoved.handed_back());
+        deliver(&session, ended).await;
+        session.slots.done(suspect);
+        // A thread that runs short jobs must let the others have a turn too.
+        tokio::task::consume_budget().await;
+    }
+}
 
-/// Runs a claimed job and hands its outcome on.
-pub(crate) async fn run(session: Arc<Session>, claimed: Claimed) {
-    let ended = match wait_for_slot(&session, &claimed).await {
-        Some(_permits) => execute(&session, claimed).await,
-        None => {
-            session.stats.add_handed_back(1);
-            let outcome = Outcome::HandedBack(HandBack::Draining, Problem::new("not started"));
-            ended(&claimed, outcome, None, &Backoff::default())
-        }
-    };
+/// Gives jobs back that were not started.
+pub(crate) async fn hand_back(session: Arc<Session>, jobs: Vec<Claimed>) {
+    session.stats.add_handed_back(jobs.len());
+    for job in jobs {
+        deliver(&session, not_started(&job, &Backoff::default())).await;
+    }
+}
+
+async fn deliver(session: &Session, ended: Ended) {
     session.stats.add_ended(1);
     // Fails only when the settler is gone, which means that the process is on its way out.
     let _ = session.outcomes.send(ended).await;
-    session.room.notify_one();
 }
 
-/// A slot, and for a suspect the node's one place for suspects before it; `None` to hand the job back.
-async fn wait_for_slot<'a>(
-    session: &'a Session,
-    claimed: &Claimed,
-) -> Option<(tokio::sync::SemaphorePermit<'a>, Option<tokio::sync::SemaphorePermit<'a>>)> {
-    let permits = async {
-        let suspect = match claimed.lost {
-            0 => None,
-            _ => Some(session.suspect.acquire().await.ok()?),
-        };
-        Some((session.slots.acquire().await.ok()?, suspect))
-    };
-    tokio::select! {
-        biased;
-        () = session.closing.cancelled() => None,
-        permits = tokio::time::timeout(SLOT_WAIT, permits) => permits.ok().flatten(),
-    }
-}
-
-async fn execute(session: &Session, claimed: Claimed) -> Ended {
+async fn execute(session: &Arc<Session>, claimed: Claimed) -> Ended {
     let no_receipt = Some(Receipt::default());
     if claimed.lost > 0
-        && let Err(error) = session.database.mark_suspect(session.runner, Some(claimed.id)).await
+        && let Err(reason) = mark_suspect(session, &claimed).await
     {
-        let problem = Problem::new(format!("the suspect could not be marked: {error}"));
+        let problem = Problem::new(format!("the suspect could not be marked: {reason}"));
         let outcome = Outcome::HandedBack(HandBack::HostFault, problem);
         return ended(&claimed, outcome, no_receipt, &Backoff::default());
     }
-    let (release, handler) = match session.releases.handler(claimed.kind_id, claimed.release).await
-    {
+    let (release, handler) = match handler(session, &claimed).await {
         Ok(found) => found,
         Err(outcome) => return ended(&claimed, outcome, no_receipt, &Backoff::default()),
     };
@@ -72,16 +63,41 @@ async fn execute(session: &Session, claimed: Claimed) -> Ended {
     // The order to stop may have come between the claim and the entry.
     if session.closing.is_cancelled() {
         session.leave(claimed.id);
-        let outcome = Outcome::HandedBack(HandBack::Draining, Problem::new("not started"));
-        return ended(&claimed, outcome, None, &release.backoff);
+        return not_started(&claimed, &release.backoff);
     }
     let (claimed, attempt) = split(claimed, &release);
-    let Report { outcome, receipt, log } =
-        session.sandbox.run(&handler, attempt, &release.limits, control.clone()).await;
+    let run = session.sandbox.run_here(&handler, attempt, &release.limits, control);
+    let Report { outcome, receipt, log } = run.await;
     session.leave(claimed.id);
     let mut ended = ended(&claimed, outcome, Some(receipt), &release.backoff);
     ended.log = log;
     ended
+}
+
+async fn mark_suspect(session: &Session, claimed: &Claimed) -> Result<(), String> {
+    let (database, runner, job) = (session.database.clone(), session.runner, claimed.id);
+    let mark = async move { database.mark_suspect(runner, Some(job)).await };
+    match session.call(mark).await {
+        Some(marked) => marked.map_err(|error| error.to_string()),
+        None => Err("the node is on its way out".to_owned()),
+    }
+}
+
+/// The release and its handler, from memory if they are there.
+async fn handler(
+    session: &Session,
+    claimed: &Claimed,
+) -> Result<(Arc<RunnableRelease>, Handler), Outcome> {
+    let (kind, release) = (claimed.kind_id, claimed.release);
+    if let Some(found) = session.releases.ready(kind, release) {
+        return Ok(found);
+    }
+    let releases = Arc::clone(&session.releases);
+    let load = async move { releases.handler(kind, release).await };
+    session.call(load).await.unwrap_or_else(|| {
+        let problem = Problem::new("the node is on its way out");
+        Err(Outcome::HandedBack(HandBack::Draining, problem))
+    })
 }
 
 /// Moves payload and metadata into the attempt and keeps the rest of the claim.
@@ -119,6 +135,52 @@ fn unix_ms(time: chrono::DateTime<chrono::Utc>) -> u64 {
     time.timestamp_millis().try_into().unwrap_or_default()
 }
 
+/// What is needed to give a job back after a panic of ours took the rest of it.
+struct Unmoved {
+    job: JobId,
+    token: ClaimToken,
+    claim: i64,
+    attempt: u16,
+    release: i32,
+}
+
+impl Unmoved {
+    fn of(job: &Claimed) -> Self {
+        Unmoved {
+            job: job.id,
+            token: job.token,
+            claim: job.claim,
+            attempt: job.attempt,
+            release: job.release,
+        }
+    }
+
+    fn handed_back(self) -> Ended {
+        tracing::error!(job.id = %self.job, "the node panicked around an attempt");
+        let message = "a fault in the node, not in the handler";
+        let outcome = Outcome::HandedBack(HandBack::HostFault, Problem::new(message));
+        Ended {
+            job_id: self.job,
+            token: self.token,
+            claim: self.claim,
+            attempt: self.attempt,
+            release: Some(self.release),
+            code: outcome.code(),
+            next: Next::HandBack(NODE_FAULT_DELAY),
+            problem: outcome.problem(),
+            result: None,
+            receipt: Some(Receipt::default()),
+            log: Vec::new(),
+        }
+    }
+}
+
+/// A job that never started is as if it had not been claimed.
+fn not_started(claimed: &Claimed, backoff: &Backoff) -> Ended {
+    let outcome = Outcome::HandedBack(HandBack::Draining, Problem::new("not started"));
+    ended(claimed, outcome, None, backoff)
+}
+
 fn ended(
     claimed: &Claimed,
     outcome: Outcome,
@@ -133,6 +195,7 @@ fn ended(
     Ended {
         job_id: claimed.id,
         token: claimed.token,
+        claim: claimed.claim,
         attempt: claimed.attempt,
         release: Some(claimed.release),
         code: outcome.code(),

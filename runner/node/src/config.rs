@@ -11,6 +11,9 @@ pub struct NodeConfig {
     pub queues: Option<Vec<String>>,
     /// Attempts it runs at once. The sandbox needs as many slots.
     pub slots: usize,
+    /// The most jobs in one claim and the most outcomes in one flush. More is faster and rougher: a
+    /// node that dies has up to two batches in its hands that were not started or not written.
+    pub batch: usize,
     /// How long the lease lasts without a beat, by the database's clock.
     pub lease: Duration,
     /// How often the lease is renewed.
@@ -26,12 +29,18 @@ pub struct NodeConfig {
 /// The most attempts at once that a node can be configured for.
 const MAX_SLOTS: usize = 10_000;
 
+/// The largest batch that a node can be configured for.
+const MAX_BATCH: usize = 5_000;
+/// Connections beside those for claims and flushes: looking, logs, modules, upkeep.
+const OTHER_CONNECTIONS: usize = 3;
+
 impl Default for NodeConfig {
     fn default() -> Self {
         NodeConfig {
             name: "runner".to_owned(),
             queues: None,
             slots: 32,
+            batch: 500,
             lease: Duration::from_secs(10),
             beat: Duration::from_secs(2),
             self_fence: Duration::from_secs(7),
@@ -47,11 +56,32 @@ impl Default for NodeConfig {
 pub struct InvalidNodeConfig(String);
 
 impl NodeConfig {
+    /// Claims under way at once: one, which brings a batch, or as many as it takes to keep the slots
+    /// busy when batches are small.
+    pub(crate) fn claims_at_once(&self) -> usize {
+        (self.slots / self.batch).clamp(1, 8)
+    }
+
+    /// Flushes under way at once.
+    pub(crate) fn flushes_at_once(&self) -> usize {
+        (self.slots / self.batch).clamp(4, 8)
+    }
+
+    /// Connections to the database that the node can use at once, beside those of its lease and its
+    /// listener.
+    pub fn connections(&self) -> u32 {
+        let all = self.claims_at_once() + self.flushes_at_once() + OTHER_CONNECTIONS;
+        u32::try_from(all).unwrap_or(u32::MAX)
+    }
+
     /// Refuses what cannot work, naming the numbers.
     pub fn check(&self) -> Result<(), InvalidNodeConfig> {
         let wrong = |text: String| Err(InvalidNodeConfig(text));
         if self.slots == 0 || self.slots > MAX_SLOTS {
             return wrong(format!("slots is {}: 1 to {MAX_SLOTS} is allowed", self.slots));
+        }
+        if self.batch == 0 || self.batch > MAX_BATCH {
+            return wrong(format!("batch is {}: 1 to {MAX_BATCH} is allowed", self.batch));
         }
         if self.name.is_empty() || self.name.len() > 200 {
             return wrong(format!("the runner's name has {} bytes: 1 to 200", self.name.len()));

@@ -2,12 +2,13 @@
 //!
 //! The cursor of a lane is the position of the last job claimed from it: a claim that starts there
 //! does not walk over the index entries of everything claimed before. Jobs can become visible behind
-//! a cursor (a transaction that drew its position early and committed late), so every regular rescan
-//! starts from the beginning of the lane. Correctness never depends on a cursor.
+//! a cursor (a transaction that drew its position early and committed late), and the next tick puts
+//! the cursor back before them. Correctness never depends on a cursor.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use stokehold_queue::{Claimed, Lane, LaneQuota};
+use stokehold_queue::{ActiveLane, Claimed, Lane, LaneQuota};
 
 /// The most lanes in one claim.
 const MAX_LANES: usize = 100;
@@ -17,23 +18,41 @@ const MAX_LANES: usize = 100;
 pub(crate) struct Lanes {
     active: Vec<Lane>,
     cursors: HashMap<Lane, i64>,
+    /// When each lane last gave a job.
+    gave: HashMap<Lane, Instant>,
     /// Where the sharing out begins, so that rounding favours no lane.
     turn: usize,
 }
 
 impl Lanes {
-    /// Takes over what a tick saw. A lane that is active although the last claim drained it has work
-    /// behind its cursor, which therefore goes back to the start.
-    pub(crate) fn update(&mut self, seen: Vec<Lane>, rescan: bool) {
-        let drained = |lane: &Lane| !self.active.contains(lane);
-        let behind: Vec<Lane> = seen.iter().copied().filter(drained).collect();
-        if rescan {
-            self.cursors.clear();
+    /// Takes over what a tick saw: the lanes with work, each from its first job on.
+    pub(crate) fn update(&mut self, seen: &[ActiveLane]) {
+        self.active = seen.iter().map(|active| active.lane).collect();
+        for active in seen {
+            if let Some(first) = active.first {
+                self.cursors.insert(active.lane, first - 1);
+            }
         }
-        for lane in behind {
-            self.cursors.remove(&lane);
+    }
+
+    /// The lane has work, it is said; nothing of it is at or below `cleared`.
+    pub(crate) fn activate(&mut self, lane: Lane, cleared: i64) {
+        if !self.active.contains(&lane) {
+            self.active.push(lane);
         }
-        self.active = seen;
+        let cursor = self.cursors.entry(lane).or_insert(cleared);
+        *cursor = cleared.max(*cursor);
+    }
+
+    /// Tries the lanes again that gave jobs within this time; `false` when there are none.
+    pub(crate) fn activate_recent(&mut self, within: Duration) -> bool {
+        self.gave.retain(|_, at| at.elapsed() <= within);
+        for lane in self.gave.keys() {
+            if !self.active.contains(lane) {
+                self.active.push(*lane);
+            }
+        }
+        !self.gave.is_empty()
     }
 
     /// No lane is known to have work.
@@ -65,16 +84,21 @@ impl Lanes {
 
     /// Moves the cursors behind what was claimed, and drops the lanes that gave less than asked.
     pub(crate) fn claimed(&mut self, asked: &[LaneQuota], jobs: &[Claimed]) {
-        let mut taken: HashMap<Lane, i32> = HashMap::new();
+        let mut taken: HashMap<Lane, (i32, i64)> = HashMap::new();
         for job in jobs {
             let lane = Lane { kind_id: job.kind_id, priority: job.priority };
-            *taken.entry(lane).or_default() += 1;
-            let cursor = self.cursors.entry(lane).or_default();
-            *cursor = (*cursor).max(job.position);
+            let (count, last) = taken.entry(lane).or_default();
+            (*count, *last) = (*count + 1, job.position.max(*last));
+        }
+        let now = Instant::now();
+        for (lane, (_, last)) in &taken {
+            let cursor = self.cursors.entry(*lane).or_default();
+            *cursor = (*cursor).max(*last);
+            self.gave.insert(*lane, now);
         }
         for quota in asked {
             let lane = Lane { kind_id: quota.kind_id, priority: quota.priority };
-            if taken.get(&lane).copied().unwrap_or(0) < quota.quota {
+            if taken.get(&lane).map_or(0, |(count, _)| *count) < quota.quota {
                 self.active.retain(|active| *active != lane);
             }
         }
@@ -82,7 +106,7 @@ impl Lanes {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use chrono::DateTime;
     use stokehold_domain::{Blob, ClaimToken, JobId, KindId};
@@ -91,8 +115,13 @@ mod tests {
         Lane { kind_id: KindId(kind), priority }
     }
 
-    fn job(kind: i32, position: i64) -> Claimed {
+    fn active(kind: i32, priority: i16) -> ActiveLane {
+        ActiveLane { lane: lane(kind, priority), first: Some(1) }
+    }
+
+    pub(crate) fn job(kind: i32, position: i64) -> Claimed {
         Claimed {
+            claim: 1,
             id: JobId(position),
             kind_id: KindId(kind),
             release: 1,
@@ -114,7 +143,7 @@ mod tests {
     #[test]
     fn a_batch_is_shared_evenly_among_the_most_urgent_lanes_only() {
         let mut lanes = Lanes::default();
-        lanes.update(vec![lane(1, 0), lane(2, 0), lane(3, 0), lane(4, 5)], true);
+        lanes.update(&[active(1, 0), active(2, 0), active(3, 0), active(4, 5)]);
         let shares = lanes.share(10);
         let mut quotas: Vec<i32> = shares.iter().map(|share| share.quota).collect();
         quotas.sort_unstable();
@@ -126,28 +155,36 @@ mod tests {
     #[test]
     fn a_drained_lane_makes_way_for_the_next_priority() {
         let mut lanes = Lanes::default();
-        lanes.update(vec![lane(1, 0), lane(2, 5)], true);
+        lanes.update(&[active(1, 0), active(2, 5)]);
         let asked = lanes.share(3);
         lanes.claimed(&asked, &[job(1, 7)]);
         assert_eq!(lanes.share(3)[0].kind_id, KindId(2));
     }
 
     #[test]
-    fn a_claim_starts_behind_the_last_one_until_a_rescan_or_work_behind_the_cursor() {
+    fn a_claim_starts_behind_the_last_one_until_a_tick_finds_work_before() {
         let mut lanes = Lanes::default();
-        lanes.update(vec![lane(1, 0)], true);
+        lanes.update(&[ActiveLane { lane: lane(1, 0), first: Some(30) }]);
+        assert_eq!(lanes.share(2)[0].after_position, 29);
         let asked = lanes.share(2);
         lanes.claimed(&asked, &[job(1, 41), job(1, 40)]);
         assert_eq!(lanes.share(2)[0].after_position, 41);
-        lanes.update(vec![lane(1, 0)], false);
-        assert_eq!(lanes.share(2)[0].after_position, 41, "a tick alone keeps the cursor");
+        lanes.update(&[ActiveLane { lane: lane(1, 0), first: None }]);
+        assert_eq!(lanes.share(2)[0].after_position, 41, "what was released stands last");
+        lanes.update(&[ActiveLane { lane: lane(1, 0), first: Some(35) }]);
+        assert_eq!(lanes.share(2)[0].after_position, 34, "something stands behind the cursor");
+    }
+
+    #[test]
+    fn a_hint_goes_on_from_the_cursor_and_recent_lanes_are_tried_again() {
+        let mut lanes = Lanes::default();
+        lanes.activate(lane(1, 0), 17);
+        assert_eq!(lanes.share(1)[0].after_position, 17);
         let asked = lanes.share(2);
-        lanes.claimed(&asked, &[]);
+        lanes.claimed(&asked, &[job(1, 40)]);
         assert!(lanes.is_empty());
-        lanes.update(vec![lane(1, 0)], false);
-        assert_eq!(lanes.share(2)[0].after_position, 0, "something stands behind the cursor");
-        lanes.claimed(&[], &[job(1, 50)]);
-        lanes.update(vec![lane(1, 0)], true);
-        assert_eq!(lanes.share(2)[0].after_position, 0, "a rescan starts over");
+        assert!(lanes.activate_recent(Duration::from_secs(60)));
+        assert_eq!(lanes.share(1)[0].after_position, 40);
+        assert!(!Lanes::default().activate_recent(Duration::from_secs(60)));
     }
 }

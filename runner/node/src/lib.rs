@@ -6,8 +6,10 @@
 
 mod attempt;
 mod claimer;
+mod claims;
 mod clock;
 mod config;
+mod hints;
 mod lanes;
 mod lease;
 mod log_flush;
@@ -16,6 +18,7 @@ mod prefetch;
 mod releases;
 mod session;
 mod settler;
+mod slots;
 mod stats;
 mod upkeep;
 

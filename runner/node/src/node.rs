@@ -19,7 +19,7 @@ use crate::clock::Moment;
 use crate::lease::Lease;
 use crate::releases::Releases;
 use crate::session::Session;
-use crate::settler::{cause, pause};
+use crate::settler::{Ledger, cause, pause};
 use crate::{InvalidNodeConfig, NodeConfig, Stats, claimer, log_flush, settler, upkeep};
 
 /// How long the last outcomes may take to be written when the node stops. What is not written by
@@ -136,6 +136,12 @@ impl Node {
         let lease =
             Lease::keep(&self.database, runner, sent_at, &self.config).map_err(NodeError::Lease)?;
         let (outcomes, gathered) = mpsc::channel(settler::CAPACITY);
+        let ledger = Ledger {
+            database: self.database.clone(),
+            runner,
+            stats: Arc::clone(&self.stats),
+            open_claims: Arc::default(),
+        };
         let session = Arc::new(Session::new(
             self.database.clone(),
             self.sandbox.clone(),
@@ -143,13 +149,14 @@ impl Node {
             Arc::clone(&self.stats),
             Arc::clone(releases),
             runner,
+            Arc::clone(&ledger.open_claims),
             outcomes,
         ));
         let settler = tokio::spawn(settler::run(
-            self.database.clone(),
-            runner,
-            Arc::clone(&self.stats),
+            ledger,
             gathered,
+            self.config.batch,
+            self.config.flushes_at_once(),
         ));
         let dead_runners = Arc::new(Notify::new());
         let mut parts = JoinSet::new();
@@ -200,7 +207,7 @@ impl Node {
 
     /// Starts nothing new and ends what runs: after the grace time when told to stop, at once when
     /// the lease is lost.
-    async fn close(&self, session: &Session, lease: &Lease, end: &End) {
+    async fn close(&self, session: &Arc<Session>, lease: &Lease, end: &End) {
         session.close();
         if matches!(end, End::LeaseLost) {
             self.stats.add_leases_lost(1);

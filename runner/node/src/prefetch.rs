@@ -1,33 +1,51 @@
 //! How many jobs to hold beyond the slots, so that short jobs never wait for a claim.
 //!
 //! As many as finish within [`HORIZON`] at the present rate: none for jobs that take seconds, a
-//! batch for jobs that take microseconds.
+//! batch for jobs that take microseconds; and no more than fit into [`MOST_BYTES`].
 
 use std::time::{Duration, Instant};
 
 /// The work held in advance, as time. Longer than a claim takes, shorter than anybody notices.
 const HORIZON: Duration = Duration::from_millis(60);
-/// The most jobs held in advance.
-const MOST: usize = 500;
+/// Payload bytes held in advance.
+const MOST_BYTES: f64 = (32 << 20) as f64;
 /// How often the rate is taken anew.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Follows the rate at which attempts end.
+/// Follows the rate at which attempts end, and the size of payloads.
 #[derive(Debug)]
 pub(crate) struct Prefetch {
+    most: usize,
     since: Instant,
     ended_before: u64,
     jobs_per_s: f64,
+    payload_bytes: f64,
 }
 
 impl Prefetch {
-    pub(crate) fn new() -> Self {
-        Prefetch { since: Instant::now(), ended_before: 0, jobs_per_s: 0.0 }
+    /// Holds no more than `most` in advance.
+    pub(crate) fn new(most: usize) -> Self {
+        Prefetch {
+            most,
+            since: Instant::now(),
+            ended_before: 0,
+            jobs_per_s: 0.0,
+            payload_bytes: 0.0,
+        }
     }
 
     /// Jobs to hold beyond the slots, given how many attempts have ended so far.
     pub(crate) fn jobs(&mut self, ended: u64) -> usize {
         self.jobs_after(ended, self.since.elapsed())
+    }
+
+    /// Takes note of the payloads of a batch.
+    pub(crate) fn saw(&mut self, payload_bytes: impl Iterator<Item = usize>) {
+        for bytes in payload_bytes {
+            // Up at once, down slowly: one large payload among many small ones is enough to care.
+            let bytes = bytes as f64;
+            self.payload_bytes = bytes.max(self.payload_bytes * 0.99 + bytes * 0.01);
+        }
     }
 
     fn jobs_after(&mut self, ended: u64, elapsed: Duration) -> usize {
@@ -38,7 +56,8 @@ impl Prefetch {
             self.ended_before = ended;
             self.since = Instant::now();
         }
-        ((self.jobs_per_s * HORIZON.as_secs_f64()) as usize).min(MOST)
+        let fitting = (MOST_BYTES / self.payload_bytes.max(1.0)) as usize;
+        ((self.jobs_per_s * HORIZON.as_secs_f64()) as usize).min(self.most).min(fitting)
     }
 }
 
@@ -48,7 +67,7 @@ mod tests {
 
     #[test]
     fn short_jobs_are_held_in_advance_and_long_ones_are_not() {
-        let mut prefetch = Prefetch::new();
+        let mut prefetch = Prefetch::new(500);
         let second = Duration::from_secs(1);
         for n in 1..10 {
             prefetch.jobs_after(n * 5_000, second);
@@ -63,6 +82,18 @@ mod tests {
         for n in 1..20 {
             prefetch.jobs_after(ended + n * 10_000_000, second);
         }
-        assert_eq!(prefetch.jobs_after(ended + 200_000_000, second), MOST);
+        assert_eq!(prefetch.jobs_after(ended + 200_000_000, second), 500);
+    }
+
+    #[test]
+    fn large_payloads_are_held_in_advance_only_as_far_as_memory_allows() {
+        let mut prefetch = Prefetch::new(500);
+        for n in 1..10 {
+            prefetch.jobs_after(n * 100_000, Duration::from_secs(1));
+        }
+        prefetch.saw([1 << 20].into_iter());
+        assert_eq!(prefetch.jobs_after(1_000_000, Duration::from_secs(1)), 32);
+        prefetch.saw(std::iter::repeat_n(100, 1_000));
+        assert_eq!(prefetch.jobs_after(1_100_000, Duration::from_secs(1)), 500);
     }
 }

@@ -3,20 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use stokehold_domain::{FailureCode, HandBack, KindId, Outcome, Problem};
 use stokehold_queue::{Database, RunnableRelease};
 use stokehold_sandbox::{Handler, Refusal, Sandbox};
 
-/// How long the policy of a kind may be out of date on a node.
-const FRESH: Duration = Duration::from_secs(2);
 /// Releases remembered; more are looked up again.
 const MOST: usize = 10_000;
 
-type Known = HashMap<(KindId, i32), (Arc<RunnableRelease>, Instant)>;
-
-/// Looks releases up once and remembers them for a short time.
+/// Looks releases up once and remembers them until something about kinds changes.
 #[derive(Debug)]
 pub(crate) struct Releases {
     database: Database,
@@ -24,9 +19,37 @@ pub(crate) struct Releases {
     known: Mutex<Known>,
 }
 
+#[derive(Debug, Default)]
+struct Known {
+    /// The version of the kinds that these releases were read at, or an older one.
+    kinds_version: i64,
+    releases: HashMap<(KindId, i32), Arc<RunnableRelease>>,
+}
+
 impl Releases {
     pub(crate) fn new(database: Database, sandbox: Sandbox) -> Self {
         Releases { database, sandbox, known: Mutex::default() }
+    }
+
+    /// Forgets what was read before this version. A node learns it with its tick, so the policy of a
+    /// kind is out of date by no more than that.
+    pub(crate) fn kinds_are_at(&self, version: i64) {
+        let mut known = self.known();
+        if known.kinds_version != version {
+            known.kinds_version = version;
+            known.releases.clear();
+        }
+    }
+
+    /// The release and its handler, if both are in memory.
+    pub(crate) fn ready(
+        &self,
+        kind: KindId,
+        number: i32,
+    ) -> Option<(Arc<RunnableRelease>, Handler)> {
+        let release = self.known().releases.get(&(kind, number)).cloned()?;
+        let handler = self.sandbox.cached(&release.digest)?;
+        Some((release, handler))
     }
 
     /// The release and its handler, or how the attempt ends without them.
@@ -53,11 +76,13 @@ impl Releases {
     }
 
     async fn release(&self, kind: KindId, number: i32) -> Result<Arc<RunnableRelease>, Outcome> {
-        if let Some((release, at)) = self.known().get(&(kind, number))
-            && at.elapsed() < FRESH
-        {
-            return Ok(Arc::clone(release));
-        }
+        let asked_at = {
+            let known = self.known();
+            if let Some(release) = known.releases.get(&(kind, number)) {
+                return Ok(Arc::clone(release));
+            }
+            known.kinds_version
+        };
         let release = self
             .database
             .runnable_release(kind, number)
@@ -66,10 +91,13 @@ impl Releases {
             .ok_or_else(|| missing(format!("release {number} is not in the database")))?;
         let release = Arc::new(release);
         let mut known = self.known();
-        if known.len() >= MOST {
-            known.clear();
+        // What was read before a change is not remembered past it.
+        if known.kinds_version == asked_at {
+            if known.releases.len() >= MOST {
+                known.releases.clear();
+            }
+            known.releases.insert((kind, number), Arc::clone(&release));
         }
-        known.insert((kind, number), (Arc::clone(&release), Instant::now()));
         Ok(release)
     }
 

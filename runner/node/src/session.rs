@@ -4,13 +4,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stokehold_domain::{ClaimToken, JobId, RunnerId};
-use stokehold_queue::{Database, Ended};
+use stokehold_queue::{Claimed, Database, Ended};
 use stokehold_sandbox::{Control, Sandbox, StopReason};
-use tokio::sync::{Notify, Semaphore, mpsc};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::attempt;
+use crate::claims::OpenClaims;
 use crate::releases::Releases;
+use crate::slots::Slots;
 use crate::{NodeConfig, Stats};
 
 /// What the parts of a session share.
@@ -22,19 +26,17 @@ pub(crate) struct Session {
     pub(crate) stats: Arc<Stats>,
     pub(crate) releases: Arc<Releases>,
     pub(crate) runner: RunnerId,
-    /// One permit for each attempt at once.
-    pub(crate) slots: Semaphore,
-    /// One permit: a node runs one suspect at a time.
-    pub(crate) suspect: Semaphore,
-    /// Rung when an attempt ends or a job is handed back: there is room.
-    pub(crate) room: Notify,
+    pub(crate) slots: Slots,
+    pub(crate) open_claims: Arc<OpenClaims>,
     /// Cancelled when nothing new may start: claims end, jobs that wait for a slot are handed back.
     pub(crate) closing: CancellationToken,
-    /// The claim loop, which ends only after the claim that it is in.
+    /// The claim loop, which ends only after the claims that it is in.
     pub(crate) claims: TaskTracker,
     /// The tasks of claimed jobs.
     pub(crate) tasks: TaskTracker,
     pub(crate) outcomes: mpsc::Sender<Ended>,
+    /// The runtime that has the network; slots run on another.
+    runtime: Handle,
     running: Mutex<HashMap<JobId, Running>>,
 }
 
@@ -47,6 +49,7 @@ pub(crate) struct Running {
 }
 
 impl Session {
+    #[expect(clippy::too_many_arguments, reason = "each is one part of the session, named once")]
     pub(crate) fn new(
         database: Database,
         sandbox: Sandbox,
@@ -54,15 +57,15 @@ impl Session {
         stats: Arc<Stats>,
         releases: Arc<Releases>,
         runner: RunnerId,
+        open_claims: Arc<OpenClaims>,
         outcomes: mpsc::Sender<Ended>,
     ) -> Self {
         Session {
-            slots: Semaphore::new(config.slots),
-            suspect: Semaphore::new(1),
-            room: Notify::new(),
+            slots: Slots::new(config.slots),
             closing: CancellationToken::new(),
             claims: TaskTracker::new(),
             tasks: TaskTracker::new(),
+            runtime: Handle::current(),
             running: Mutex::default(),
             database,
             sandbox,
@@ -70,13 +73,38 @@ impl Session {
             stats,
             releases,
             runner,
+            open_claims,
             outcomes,
         }
     }
 
+    /// Takes in what a claim brought; its jobs run as slots come free. Hands them back when nothing
+    /// may start any more.
+    pub(crate) fn start(self: &Arc<Self>, claim: i64, jobs: Vec<Claimed>) {
+        self.stats.add_claimed(jobs.len());
+        self.open_claims.opened(claim, jobs.len());
+        match self.slots.take(jobs) {
+            Ok(slots) => {
+                for _ in 0..slots {
+                    let slot = attempt::slot(Arc::clone(self));
+                    self.tasks.spawn_on(slot, self.sandbox.threads());
+                }
+            }
+            Err(jobs) => self.hand_back(jobs),
+        }
+    }
+
+    /// Gives jobs back that were not started.
+    pub(crate) fn hand_back(self: &Arc<Self>, jobs: Vec<Claimed>) {
+        if !jobs.is_empty() {
+            self.tasks.spawn(attempt::hand_back(Arc::clone(self), jobs));
+        }
+    }
+
     /// Starts nothing new: claims end, and jobs that wait for a slot are handed back.
-    pub(crate) fn close(&self) {
+    pub(crate) fn close(self: &Arc<Self>) {
         self.closing.cancel();
+        self.hand_back(self.slots.close());
         self.claims.close();
         self.tasks.close();
     }
@@ -85,6 +113,14 @@ impl Session {
     pub(crate) async fn quiet(&self) {
         self.claims.wait().await;
         self.tasks.wait().await;
+    }
+
+    /// Runs a call to the database from a slot, whose own threads have no network.
+    pub(crate) async fn call<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        self.runtime.spawn(call).await.ok()
     }
 
     /// Enters a handler that is about to run.

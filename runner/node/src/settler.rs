@@ -11,36 +11,61 @@ use std::time::Duration;
 use stokehold_domain::RunnerId;
 use stokehold_queue::{Database, Ended, Fate, QueueError};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::Stats;
+use crate::claims::OpenClaims;
 
 /// Outcomes waiting for a flush; beyond them an attempt keeps its slot until there is room.
-pub(crate) const CAPACITY: usize = 2_048;
-/// The most outcomes in one flush.
-const BATCH: usize = 500;
+pub(crate) const CAPACITY: usize = 4_096;
 /// The most result and log bytes in one flush, beyond its first outcome.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Writes until every sender is gone and everything has been answered.
+/// Where the outcomes of one registration go.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    pub(crate) database: Database,
+    pub(crate) runner: RunnerId,
+    pub(crate) stats: Arc<Stats>,
+    pub(crate) open_claims: Arc<OpenClaims>,
+}
+
+/// Writes until every sender is gone and everything has been answered. The first flush starts at
+/// once; further ones start beside it only when `batch` outcomes have gathered, and no more than
+/// `flushes` at a time.
 pub(crate) async fn run(
-    database: Database,
-    runner: RunnerId,
-    stats: Arc<Stats>,
+    ledger: Ledger,
     mut outcomes: mpsc::Receiver<Ended>,
+    batch: usize,
+    flushes: usize,
 ) {
-    let mut gathered = Vec::with_capacity(BATCH);
+    let mut gathered = Vec::with_capacity(batch);
+    let mut in_flight = JoinSet::new();
+    let mut open = true;
     loop {
-        if gathered.is_empty() && outcomes.recv_many(&mut gathered, BATCH).await == 0 {
+        while !gathered.is_empty()
+            && (in_flight.is_empty() || (gathered.len() >= batch && in_flight.len() < flushes))
+        {
+            let rest = gathered.split_off(fitting(&gathered));
+            let flush = std::mem::replace(&mut gathered, rest);
+            let ledger = ledger.clone();
+            in_flight.spawn(async move { ledger.settle(&flush).await });
+        }
+        if !open && gathered.is_empty() && in_flight.is_empty() {
             return;
         }
-        while gathered.len() < BATCH
-            && let Ok(ended) = outcomes.try_recv()
-        {
-            gathered.push(ended);
+        let wanted = batch.saturating_sub(gathered.len());
+        tokio::select! {
+            received = outcomes.recv_many(&mut gathered, wanted), if open && wanted > 0 => {
+                open = received > 0;
+            }
+            Some(_) = in_flight.join_next() => {
+                // Take along what has come meanwhile.
+                while gathered.len() < batch && let Ok(ended) = outcomes.try_recv() {
+                    gathered.push(ended);
+                }
+            }
         }
-        let rest = gathered.split_off(fitting(&gathered));
-        settle(&database, runner, &stats, &gathered).await;
-        gathered = rest;
     }
 }
 
@@ -59,35 +84,39 @@ fn weight(ended: &Ended) -> usize {
     result + ended.log.iter().map(|line| line.message.len() + 64).sum::<usize>()
 }
 
-async fn settle(database: &Database, runner: RunnerId, stats: &Stats, ended: &[Ended]) {
-    let mut failures = 0u32;
-    loop {
-        match database.settle(runner, ended).await {
-            Ok(fates) => {
-                if failures > 0 {
-                    tracing::info!(outcomes = ended.len(), "outcomes written after all");
+impl Ledger {
+    async fn settle(&self, ended: &[Ended]) {
+        let mut failures = 0u32;
+        loop {
+            match self.database.settle(self.runner, ended).await {
+                Ok(fates) => {
+                    if failures > 0 {
+                        tracing::info!(outcomes = ended.len(), "outcomes written after all");
+                    }
+                    self.open_claims.answered(ended.iter().map(|ended| ended.claim));
+                    return count(&self.stats, ended, &fates);
                 }
-                return count(stats, ended, &fates);
-            }
-            Err(error) if !error.is_temporary() && ended.len() > 1 => {
-                // One of them is poison: alone, each gets its own answer.
-                tracing::error!(%error, cause = cause(&error), outcomes = ended.len(), "flush refused: one by one");
-                for one in ended {
-                    Box::pin(settle(database, runner, stats, std::slice::from_ref(one))).await;
+                Err(error) if !error.is_temporary() && ended.len() > 1 => {
+                    // One of them is poison: alone, each gets its own answer.
+                    tracing::error!(%error, cause = cause(&error), outcomes = ended.len(), "flush refused: one by one");
+                    for one in ended {
+                        Box::pin(self.settle(std::slice::from_ref(one))).await;
+                    }
+                    return;
                 }
-                return;
-            }
-            Err(error) if !error.is_temporary() => {
-                // The claim stays with this runner and the sweep gives it back when the runner ends.
-                tracing::error!(%error, cause = cause(&error), job.id = %ended[0].job_id, "outcome refused");
-                return;
-            }
-            Err(error) => {
-                if failures == 0 {
-                    tracing::warn!(%error, cause = cause(&error), outcomes = ended.len(), "outcomes not written yet");
+                Err(error) if !error.is_temporary() => {
+                    // The claim stays with this runner and the sweep gives it back when the runner
+                    // ends.
+                    tracing::error!(%error, cause = cause(&error), job.id = %ended[0].job_id, "outcome refused");
+                    return;
                 }
-                failures += 1;
-                tokio::time::sleep(pause(failures)).await;
+                Err(error) => {
+                    if failures == 0 {
+                        tracing::warn!(%error, cause = cause(&error), outcomes = ended.len(), "outcomes not written yet");
+                    }
+                    failures += 1;
+                    tokio::time::sleep(pause(failures)).await;
+                }
             }
         }
     }

@@ -20,9 +20,20 @@ pub struct LaneQuota {
     pub quota: i32,
 }
 
+/// One claim of a runner: which, and what may be forgotten.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimNumber {
+    /// Grows with every claim of this registration; the claim is known to the database by it.
+    pub number: i64,
+    /// Earlier claims of which every job is answered.
+    pub answered: Vec<i64>,
+}
+
 /// A job that this runner now holds.
 #[derive(Clone, Debug)]
 pub struct Claimed {
+    /// The claim that took it.
+    pub claim: i64,
     /// The job.
     pub id: JobId,
     /// Its kind.
@@ -55,51 +66,99 @@ pub struct Claimed {
     pub run_at: DateTime<Utc>,
 }
 
+/// A row as both statements return it.
+struct Row {
+    id: i64,
+    kind_id: i32,
+    priority: i16,
+    position: i64,
+    token: i64,
+    attempt: i16,
+    max_attempts: i16,
+    snoozes: i16,
+    lost: i16,
+    media_type: Option<String>,
+    payload: Vec<u8>,
+    metadata: Option<Value>,
+    last_problem: Option<Value>,
+    enqueued_at: DateTime<Utc>,
+    run_at: DateTime<Utc>,
+    release: i32,
+}
+
+impl Row {
+    fn claimed(self, claim: i64) -> Claimed {
+        Claimed {
+            claim,
+            id: JobId(self.id),
+            kind_id: KindId(self.kind_id),
+            release: self.release,
+            priority: self.priority,
+            position: self.position,
+            token: ClaimToken(self.token),
+            attempt: count(self.attempt),
+            max_attempts: count(self.max_attempts),
+            snoozes: count(self.snoozes),
+            lost: count(self.lost),
+            payload: blob(self.media_type, self.payload),
+            metadata: self.metadata,
+            last_problem: self.last_problem.and_then(problem),
+            enqueued_at: self.enqueued_at,
+            run_at: self.run_at,
+        }
+    }
+}
+
 impl Database {
     /// Claims what is available in the lanes, up to each lane's quota, in the order in which it is to
     /// be started: by priority, then first in, first out. The claim is committed when this returns. A
     /// runner whose lease is over gets nothing.
+    ///
+    /// # Errors
+    /// On any error the claim may have been committed all the same: ask with [`Database::reclaim`].
     pub async fn claim(
         &self,
         runner: RunnerId,
+        claim: &ClaimNumber,
         lanes: &[LaneQuota],
     ) -> Result<Vec<Claimed>, QueueError> {
         let kinds: Vec<i32> = lanes.iter().map(|lane| lane.kind_id.0).collect();
         let priorities: Vec<i16> = lanes.iter().map(|lane| lane.priority).collect();
         let positions: Vec<i64> = lanes.iter().map(|lane| lane.after_position).collect();
         let quotas: Vec<i32> = lanes.iter().map(|lane| lane.quota).collect();
-        let mut rows = bounded!(self, "claim jobs", |conn| sqlx::query_file!(
+        let rows = bounded!(self, "claim jobs", |conn| sqlx::query_file_as!(
+            Row,
             "src/sql/claim.sql",
             runner.0,
+            claim.number,
             &kinds,
             &priorities,
             &positions,
-            &quotas
+            &quotas,
+            &claim.answered
         )
         .fetch_all(conn))?;
-        // An update returns its rows in the order in which it came upon them.
-        rows.sort_unstable_by_key(|row| (row.priority, row.position));
-        Ok(rows
-            .into_iter()
-            .map(|row| Claimed {
-                id: JobId(row.id),
-                kind_id: KindId(row.kind_id),
-                release: row.release,
-                priority: row.priority,
-                position: row.position,
-                token: ClaimToken(row.token),
-                attempt: count(row.attempt),
-                max_attempts: count(row.max_attempts),
-                snoozes: count(row.snoozes),
-                lost: count(row.lost),
-                payload: blob(row.media_type, row.payload),
-                metadata: row.metadata,
-                last_problem: row.last_problem.and_then(problem),
-                enqueued_at: row.enqueued_at,
-                run_at: row.run_at,
-            })
-            .collect())
+        Ok(in_order(rows, claim.number))
     }
+
+    /// What a claim took whose answer was lost on the way; nothing if it was not committed, or not
+    /// yet.
+    pub async fn reclaim(&self, runner: RunnerId, number: i64) -> Result<Vec<Claimed>, QueueError> {
+        let rows = bounded!(self, "look up a claim", |conn| sqlx::query_file_as!(
+            Row,
+            "src/sql/reclaim.sql",
+            runner.0,
+            number
+        )
+        .fetch_all(conn))?;
+        Ok(in_order(rows, number))
+    }
+}
+
+/// An update returns its rows in the order in which it came upon them.
+fn in_order(mut rows: Vec<Row>, claim: i64) -> Vec<Claimed> {
+    rows.sort_unstable_by_key(|row| (row.priority, row.position));
+    rows.into_iter().map(|row| row.claimed(claim)).collect()
 }
 
 /// A column that a CHECK keeps from being negative.

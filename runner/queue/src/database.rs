@@ -20,8 +20,43 @@ pub struct DatabaseOptions {
     pub connect: PgConnectOptions,
     /// Connections kept at most.
     pub max_connections: u32,
-    /// How long one call may take, waiting for a connection included.
+    /// How long one call may take, waiting for a connection included. The server gives a statement
+    /// up soon after ([`SERVER_GRACE`]), so that none goes on for a caller who has left.
     pub call_deadline: Duration,
+    /// How statements are planned.
+    pub plans: Plans,
+}
+
+/// How much longer than the caller the server works on a statement: who waits hears of the caller's
+/// own deadline and not of the server's.
+pub const SERVER_GRACE: Duration = Duration::from_millis(500);
+
+/// How the statements of a pool are planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plans {
+    /// Each time anew, for its arguments. For reads whose best plan depends on what was asked.
+    ForEachCall,
+    /// Once for each connection, with no choice but to look rows up one by one through an index. For
+    /// claiming and settling: planning takes longer than claiming one job (measured: 0.7 and 0.9 ms,
+    /// against 0.05 ms for a plan that is kept), and a plan that was chosen by the statistics of an
+    /// empty table scans the whole of it once it is full (measured: 50,000 jobs, a claim took 10 ms
+    /// instead of 0.2 ms).
+    Kept,
+}
+
+impl Plans {
+    /// What a connection is told when it opens.
+    pub fn settings(self) -> &'static str {
+        match self {
+            Plans::ForEachCall => "set plan_cache_mode = force_custom_plan",
+            Plans::Kept => {
+                "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; \
+                 set enable_bitmapscan = off; set enable_hashjoin = off; \
+                 set enable_mergejoin = off; set enable_material = off; \
+                 set enable_memoize = off; set jit = off"
+            }
+        }
+    }
 }
 
 impl DatabaseOptions {
@@ -39,6 +74,7 @@ impl DatabaseOptions {
             connect: connect.application_name("stokehold"),
             max_connections: 10,
             call_deadline: Duration::from_secs(10),
+            plans: Plans::ForEachCall,
         }
     }
 }
@@ -66,16 +102,17 @@ impl Database {
 
     /// A pool that connects when first used, so that a process can start before its database.
     pub fn lazy(options: DatabaseOptions) -> Self {
+        let settings = format!(
+            "{}; set statement_timeout = {}",
+            options.plans.settings(),
+            (options.call_deadline + SERVER_GRACE).as_millis()
+        );
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.call_deadline)
-            // A plan that a connection kept from when the queue was empty scans the whole table when
-            // it is full (measured: 50,000 jobs, a claim took 10 ms instead of 0.2 ms).
-            .after_connect(|connection, _| {
-                Box::pin(async move {
-                    connection.execute("set plan_cache_mode = force_custom_plan").await?;
-                    Ok(())
-                })
+            .after_connect(move |connection, _| {
+                let settings = sqlx::AssertSqlSafe(settings.clone());
+                Box::pin(async move { connection.execute(sqlx::raw_sql(settings)).await.map(drop) })
             })
             .connect_lazy_with(options.connect.clone());
         Database { pool, options }

@@ -45,8 +45,13 @@ impl Database {
             reaped.available += page.available;
             reaped.discarded += page.discarded;
             if page.available + page.discarded < PAGE {
-                return Ok(reaped);
+                break;
             }
         }
+        bounded!(self, "forget the claims of dead runners", |conn| sqlx::query_file!(
+            "src/sql/forget_claims.sql"
+        )
+        .execute(conn))?;
+        Ok(reaped)
     }
 }

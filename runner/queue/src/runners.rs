@@ -55,12 +55,12 @@ impl Database {
         &self,
         runner: &RunnerRegistration,
     ) -> Result<RunnerId, QueueError> {
-        let id = bounded!(self, "register the runner", |conn| sqlx::query_scalar!(
+        let id = bounded!(self, "register the runner", |conn| {
+            sqlx::query_scalar!(
             r#"with forgotten as (
                  delete from stokehold.runners old
                  where old.state <> 'live' and old.ended_at < clock_timestamp() - interval '1 day'
-                   and not exists (select from stokehold.jobs job
-                     where job.runner_id = old.id and job.state = 'running'))
+                   and not exists (select from stokehold.claims claim where claim.runner_id = old.id))
                insert into stokehold.runners (name, version, queues, slots, lease_expires_at)
                values ($1, $2, $3, $4, clock_timestamp() + $5::float8 * interval '1 second')
                returning id"#,
@@ -70,7 +70,8 @@ impl Database {
             runner.slots,
             runner.lease.as_secs_f64(),
         )
-        .fetch_one(conn))?;
+        .fetch_one(conn)
+        })?;
         Ok(RunnerId(id))
     }
 
@@ -129,8 +130,11 @@ impl Database {
                  case when runner.state = 'live' and runner.lease_expires_at < clock_timestamp()
                    then 'dead' else runner.state end as "state!",
                  runner.registered_at, runner.beat_at,
-                 (select count(*) from stokehold.jobs job
-                    where job.runner_id = runner.id and job.state = 'running') as "running!"
+                 (select count(*) from stokehold.claims claim
+                    cross join unnest(claim.job_ids) as held(id)
+                    join stokehold.jobs job on job.id = held.id
+                    where claim.runner_id = runner.id
+                      and job.runner_id = runner.id and job.state = 'running') as "running!"
                from stokehold.runners runner
                where runner.state = 'live' or runner.ended_at > clock_timestamp() - interval '1 day'
                order by runner.id desc limit 1000"#

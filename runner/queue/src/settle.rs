@@ -3,7 +3,8 @@
 //! Many outcomes go in one call. Each gets an answer, and each answer is final: the caller keeps an
 //! outcome until it has one, asking again when a commit's fate is unknown.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::mem;
 use std::time::Duration;
 
 use sqlx::{Connection, PgConnection};
@@ -22,6 +23,8 @@ pub struct Ended {
     pub job_id: JobId,
     /// The claim.
     pub token: ClaimToken,
+    /// The claim of this runner that took the job, see [`crate::Claimed`].
+    pub claim: i64,
     /// This try, from 1.
     pub attempt: u16,
     /// The release that ran; `None` when none could be found.
@@ -53,8 +56,11 @@ pub enum Fate {
     Gone,
 }
 
-/// A job and a token, as the statements return what they applied.
-type Claim = [i64; 2];
+/// A job and a token.
+type Claim = (i64, i64);
+
+/// How often a write is tried whose row changed under it while the claim stayed good.
+const TRIES: u32 = 5;
 
 impl Database {
     /// Writes all outcomes in one transaction and returns what became of each, in the same order.
@@ -63,18 +69,47 @@ impl Database {
     /// On any error the fate is unknown: ask again with the same outcomes.
     pub async fn settle(&self, runner: RunnerId, ended: &[Ended]) -> Result<Vec<Fate>, QueueError> {
         // In order of id, so that two flushes that meet in a row wait for, never against each other.
-        let mut sorted: Vec<&Ended> = ended.iter().collect();
-        sorted.sort_by_key(|end| end.job_id);
+        let mut open: Vec<&Ended> = ended.iter().collect();
+        open.sort_by_key(|end| end.job_id);
+        let mut fates = HashMap::new();
+        for _ in 0..TRIES {
+            let applied = self.write(runner, &open).await?;
+            if fates.is_empty() && applied.len() == ended.len() {
+                return Ok(vec![Fate::Applied; ended.len()]);
+            }
+            let applied: HashSet<Claim> = applied.into_iter().collect();
+            let (done, others): (Vec<&Ended>, Vec<&Ended>) =
+                mem::take(&mut open).into_iter().partition(|end| applied.contains(&claim(end)));
+            fates.extend(done.into_iter().map(|end| (claim(end), Fate::Applied)));
+            let asked = self.fates(runner, &others).await?;
+            // Last of all, so that what is tried in vain has an answer too.
+            fates.extend(asked.iter().map(|(claim, fate, _)| (*claim, *fate)));
+            let held: HashSet<Claim> =
+                asked.iter().filter(|(.., held)| *held).map(|(claim, ..)| *claim).collect();
+            open = others.into_iter().filter(|end| held.contains(&claim(end))).collect();
+            if open.is_empty() {
+                break;
+            }
+        }
+        let fate = |end| fates.get(&claim(end)).copied().unwrap_or(Fate::Gone);
+        Ok(ended.iter().map(fate).collect())
+    }
+
+    /// One transaction with all of them; returns those that took effect.
+    async fn write(&self, runner: RunnerId, ended: &[&Ended]) -> Result<Vec<Claim>, QueueError> {
         let (finished, released): (Vec<&Ended>, Vec<&Ended>) =
-            sorted.into_iter().partition(|end| matches!(end.next, Next::Finish(_)));
+            ended.iter().partition(|end| matches!(end.next, Next::Finish(_)));
         let logs: Vec<LogChunk> = ended
             .iter()
             .filter(|end| !end.log.is_empty())
             .map(|end| LogChunk::new(end.job_id, end.token, end.attempt, &end.log))
             .collect();
-        let applied = bounded!(self, "settle attempts", |conn| async {
+        bounded!(self, "settle attempts", |conn| async {
             if released.is_empty() && logs.is_empty() {
                 return finish(conn, runner, &finished).await;
+            }
+            if finished.is_empty() && logs.is_empty() {
+                return release(conn, runner, &released).await;
             }
             let mut transaction = conn.begin().await?;
             // Logs first: their guard wants the row as it is before.
@@ -83,24 +118,17 @@ impl Database {
             applied.extend(release(&mut transaction, runner, &released).await?);
             transaction.commit().await?;
             Ok(applied)
-        })?;
-        let applied: HashSet<Claim> = applied.into_iter().collect();
-        self.fates(runner, ended, &applied).await
+        })
     }
 
+    /// Why these were not applied, and whether the claim is as good as before.
     async fn fates(
         &self,
         runner: RunnerId,
-        ended: &[Ended],
-        applied: &HashSet<Claim>,
-    ) -> Result<Vec<Fate>, QueueError> {
-        let claim = |end: &Ended| [end.job_id.0, end.token.0];
-        let others = || ended.iter().filter(|end| !applied.contains(&claim(end)));
-        let ids: Vec<i64> = others().map(|end| end.job_id.0).collect();
-        if ids.is_empty() {
-            return Ok(vec![Fate::Applied; ended.len()]);
-        }
-        let tokens: Vec<i64> = others().map(|end| end.token.0).collect();
+        ended: &[&Ended],
+    ) -> Result<Vec<(Claim, Fate, bool)>, QueueError> {
+        let ids: Vec<i64> = ended.iter().map(|end| end.job_id.0).collect();
+        let tokens: Vec<i64> = ended.iter().map(|end| end.token.0).collect();
         let rows = bounded!(self, "look up the fate of attempts", |conn| sqlx::query_file!(
             "src/sql/fate.sql",
             runner.0,
@@ -108,17 +136,20 @@ impl Database {
             &tokens
         )
         .fetch_all(conn))?;
-        let fate = |claim: Claim| match rows.iter().find(|row| claim == [row.job_id, row.token]) {
-            Some(row) if row.already => Fate::AlreadyApplied,
-            Some(row) if row.live => Fate::Stale,
-            _ => Fate::Gone,
+        let fate = |already, live| match (already, live) {
+            (true, _) => Fate::AlreadyApplied,
+            (false, true) => Fate::Stale,
+            (false, false) => Fate::Gone,
         };
-        Ok(ended
-            .iter()
-            .map(claim)
-            .map(|claim| if applied.contains(&claim) { Fate::Applied } else { fate(claim) })
-            .collect())
+        let answer = rows
+            .into_iter()
+            .map(|row| ((row.job_id, row.token), fate(row.already, row.live), row.held));
+        Ok(answer.collect())
     }
+}
+
+fn claim(end: &Ended) -> Claim {
+    (end.job_id.0, end.token.0)
 }
 
 async fn finish(
@@ -135,7 +166,7 @@ async fn finish(
         ended.iter().map(|end| end.result.as_ref().map(|blob| blob.bytes.as_slice())).collect();
     let media_types: Vec<Option<&str>> =
         ended.iter().map(|end| end.result.as_ref().and_then(stored_media_type)).collect();
-    sqlx::query_file_scalar!(
+    sqlx::query_file!(
         "src/sql/finish.sql",
         runner.0,
         &columns.ids,
@@ -151,10 +182,9 @@ async fn finish(
         &columns.peak_memory_bytes as &[Option<i64>],
         &columns.host_calls as &[Option<i64>],
     )
-    // Planned each time: a plan kept from when the table was almost empty scans it when it is full.
-    .persistent(false)
     .fetch_all(conn)
     .await
+    .map(|rows| rows.into_iter().map(|row| (row.id, row.token)).collect())
 }
 
 async fn release(
@@ -182,7 +212,7 @@ async fn release(
     }
     // A job handed back before its handler started leaves no trace of an attempt.
     let recorded: Vec<bool> = ended.iter().map(|end| end.receipt.is_some()).collect();
-    sqlx::query_file_scalar!(
+    sqlx::query_file!(
         "src/sql/release.sql",
         runner.0,
         &columns.ids,
@@ -199,10 +229,9 @@ async fn release(
         &columns.peak_memory_bytes as &[Option<i64>],
         &columns.host_calls as &[Option<i64>],
     )
-    // Planned each time: a plan kept from when the table was almost empty scans it when it is full.
-    .persistent(false)
     .fetch_all(conn)
     .await
+    .map(|rows| rows.into_iter().map(|row| (row.id, row.token)).collect())
 }
 
 /// The columns that both statements share, one vector each.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use stokehold_domain::KindId;
 
 use crate::database::bounded;
+use crate::horizon::{Horizon, Mark};
 use crate::{Database, QueueError};
 
 /// Jobs released by one tick; more come with the next, which follows at once.
@@ -19,34 +21,124 @@ pub struct Lane {
     pub priority: i16,
 }
 
+/// A lane that has something to claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ActiveLane {
+    /// Which.
+    pub lane: Lane,
+    /// The position of its first available job; `None` when the job was released by this very tick,
+    /// which puts it last.
+    pub first: Option<i64>,
+}
+
 /// What a tick saw.
 #[derive(Clone, Debug, Default)]
 pub struct Tick {
     /// Lanes with something to claim, most urgent first.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<ActiveLane>,
     /// Scheduled and retried jobs that it made available.
     pub released: i64,
     /// How long until the next job becomes due; zero when one is due already.
     pub next_due: Option<Duration>,
     /// A runner's lease is over, or a dead one still holds jobs: the reaper has work.
     pub dead_runners: bool,
+    /// Grows when what was remembered of kinds may be out of date.
+    pub kinds_version: i64,
 }
 
 impl Database {
-    /// Looks once. `queues` limits the lanes to those of these queues.
-    pub async fn tick(&self, queues: Option<&[String]>) -> Result<Tick, QueueError> {
+    /// Looks once, and lets `horizon` learn from it. `queues` limits the lanes to those of these
+    /// queues.
+    pub async fn tick(
+        &self,
+        horizon: &mut Horizon,
+        queues: Option<&[String]>,
+    ) -> Result<Tick, QueueError> {
+        let (tick, lanes) = self.look(horizon, queues, MAX_RELEASED).await?;
+        if lanes == horizon.lanes_seen() {
+            return Ok(tick);
+        }
+        self.learn_lanes(horizon).await?;
+        let (again, _) = self.look(horizon, queues, MAX_RELEASED - tick.released).await?;
+        Ok(Tick { released: tick.released + again.released, ..again })
+    }
+
+    async fn look(
+        &self,
+        horizon: &mut Horizon,
+        queues: Option<&[String]>,
+        most_released: i64,
+    ) -> Result<(Tick, i64), QueueError> {
+        let (kinds, priorities, cleared) = horizon.questions();
         let row = bounded!(self, "tick", |conn| sqlx::query_file!(
             "src/sql/tick.sql",
             queues as Option<&[String]>,
-            MAX_RELEASED
+            most_released,
+            &kinds,
+            &priorities,
+            &cleared,
+            horizon.due_from()
         )
         .fetch_one(conn))?;
-        let lanes = row.kind_ids.into_iter().zip(row.priorities);
-        Ok(Tick {
-            lanes: lanes.map(|(kind, priority)| Lane { kind_id: KindId(kind), priority }).collect(),
+        let lanes = row.kind_ids.into_iter().zip(row.priorities).zip(row.positions);
+        let lanes: Vec<ActiveLane> = lanes
+            .map(|((kind, priority), first)| ActiveLane {
+                lane: Lane { kind_id: KindId(kind), priority },
+                first,
+            })
+            .collect();
+        let seen = Mark { position: row.last_position, at: row.now };
+        horizon.learn(&lanes, row.next_due, seen, row.writers);
+        let tick = Tick {
+            lanes,
             released: row.released,
-            next_due: row.next_due_s.map(|s| Duration::try_from_secs_f64(s).unwrap_or_default()),
+            next_due: row.next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
-        })
+            kinds_version: row.kinds_version,
+        };
+        Ok((tick, row.lanes))
     }
+
+    /// Reads which lanes there are.
+    async fn learn_lanes(&self, horizon: &mut Horizon) -> Result<(), QueueError> {
+        let rows = bounded!(self, "read the lanes", |conn| sqlx::query!(
+            r#"select kind_id, priority, max(cleared) as "cleared!", count(*) as "rows!"
+               from stokehold.lanes group by kind_id, priority"#
+        )
+        .fetch_all(conn))?;
+        let seen = rows.iter().map(|row| row.rows).sum();
+        let lane = |kind, priority| Lane { kind_id: KindId(kind), priority };
+        let lanes = rows.iter().map(|row| (lane(row.kind_id, row.priority), row.cleared));
+        horizon.set_lanes(lanes, seen);
+        Ok(())
+    }
+
+    /// Lets nodes that start later begin where this one is, as far as that saves them something.
+    pub async fn note_horizon(&self, horizon: &mut Horizon) -> Result<(), QueueError> {
+        let lanes = horizon.worth_noting();
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let kinds: Vec<i32> = lanes.iter().map(|(lane, _)| lane.kind_id.0).collect();
+        let priorities: Vec<i16> = lanes.iter().map(|(lane, _)| lane.priority).collect();
+        let cleared: Vec<i64> = lanes.iter().map(|(_, cleared)| *cleared).collect();
+        bounded!(self, "note how far lanes are empty", |conn| {
+            sqlx::query!(
+            "update stokehold.lanes lane set cleared = noted.cleared
+             from unnest($1::int[], $2::smallint[], $3::bigint[]) as noted(kind_id, priority, cleared)
+             where lane.kind_id = noted.kind_id and lane.priority = noted.priority
+               and lane.cleared < noted.cleared",
+            &kinds,
+            &priorities,
+            &cleared
+        )
+        .execute(conn)
+        })?;
+        horizon.noted(&lanes);
+        Ok(())
+    }
+}
+
+fn until(at: DateTime<Utc>, now: DateTime<Utc>) -> Duration {
+    (at - now).to_std().unwrap_or_default()
 }

@@ -35,14 +35,14 @@ pub(crate) async fn execute(
     handler: &Handler,
     attempt: Attempt,
     limits: &Limits,
-    control: Arc<Shared>,
+    control: &Arc<Shared>,
 ) -> Report {
     let started = Instant::now();
     let author = Author { job_id: attempt.job_id, token: attempt.token, attempt: attempt.attempt };
     lock(&control.log).open(author, started, limits.log_bytes, around.guest_log.clone());
 
     let is_command = handler.abi() == Abi::Command;
-    let state = State::new(attempt, limits, Arc::clone(&control), started, is_command);
+    let state = State::new(attempt, limits, Arc::clone(control), started, is_command);
     let deadline = state.deadline;
     let mut store = Store::new(&around.engine, state);
     let ended = match arm(&mut store, limits, around.cancel_grace) {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use stokehold_domain::{Attempt, Blob, Digest, Limits};
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use wasmtime::{Engine, Store};
 
 use crate::admit::Gate;
@@ -36,7 +36,7 @@ struct Inner {
     around: Arc<Surroundings>,
     compiler: Arc<Compiler>,
     cache: Arc<Cache>,
-    slots: Arc<Semaphore>,
+    slots: Semaphore,
     slot_count: usize,
     ticker: Ticker,
 }
@@ -98,7 +98,7 @@ impl Sandbox {
             around: Arc::new(around),
             compiler: Arc::new(compiler),
             cache: Arc::new(Cache::new(config.code_cache_bytes, config.compile_slots)),
-            slots: Arc::new(Semaphore::new(config.slots)),
+            slots: Semaphore::new(config.slots),
             slot_count: config.slots,
             ticker,
         }));
@@ -131,6 +131,12 @@ impl Sandbox {
         self.0.cache.get(digest)?.ok()
     }
 
+    /// The threads that guests run on. What is spawned here shares them with guests, so it must not
+    /// compute for long, and it has no network.
+    pub fn threads(&self) -> &tokio::runtime::Handle {
+        self.0.guests.handle()
+    }
+
     /// Runs one attempt in a fresh instance on the guest threads. It ends by its deadline or a second
     /// later at most, and within a second of an order through `control`. Dropping the future stops
     /// the guest too.
@@ -141,17 +147,26 @@ impl Sandbox {
         limits: &Limits,
         control: Control,
     ) -> Report {
-        let (around, slots) = (Arc::clone(&self.0.around), Arc::clone(&self.0.slots));
-        let slot_count = self.0.slot_count;
-        let (handler, limits, shared) = (handler.clone(), *limits, Arc::clone(&control.0));
-        let task = self.0.guests.handle().spawn(async move {
-            // Declared first, so returned last: after the instance is gone.
-            let Some(_slot) = slot(slots).await else {
-                return task::no_slot(slot_count, SLOT_WAIT);
-            };
-            execute(&around, &handler, attempt, &limits, shared).await
-        });
-        Running(task).join(&control).await
+        let (sandbox, handler, limits) = (self.clone(), handler.clone(), *limits);
+        let run = async move { sandbox.run_here(&handler, attempt, &limits, control).await };
+        Running(self.threads().spawn(run)).join().await
+    }
+
+    /// The same on the thread that polls it, which must be one of [`Sandbox::threads`]: for who runs
+    /// many short attempts and would pay more for the handing over than for the running.
+    pub async fn run_here(
+        &self,
+        handler: &Handler,
+        attempt: Attempt,
+        limits: &Limits,
+        control: Control,
+    ) -> Report {
+        // Declared first, so returned last: after the instance is gone.
+        let Some(_slot) = slot(&self.0.slots).await else {
+            return task::no_slot(self.0.slot_count, SLOT_WAIT);
+        };
+        let attempt = execute(&self.0.around, handler, attempt, limits, &control.0);
+        task::caught(attempt, &control).await
     }
 
     /// What is in use now.
@@ -180,11 +195,11 @@ impl Sandbox {
     }
 }
 
-async fn slot(slots: Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
-    if let Ok(slot) = Arc::clone(&slots).try_acquire_owned() {
+async fn slot(slots: &Semaphore) -> Option<SemaphorePermit<'_>> {
+    if let Ok(slot) = slots.try_acquire() {
         return Some(slot);
     }
-    tokio::time::timeout(SLOT_WAIT, slots.acquire_owned()).await.ok()?.ok()
+    tokio::time::timeout(SLOT_WAIT, slots.acquire()).await.ok()?.ok()
 }
 
 impl fmt::Debug for Sandbox {

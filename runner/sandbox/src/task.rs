@@ -1,9 +1,12 @@
 //! The task around an attempt: what happens when the host itself fails, or nobody waits any more.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt;
 use stokehold_domain::{HandBack, Outcome, Problem, Receipt};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 
 use crate::control::lock;
 use crate::{Control, Report};
@@ -12,8 +15,11 @@ use crate::{Control, Report};
 pub(crate) struct Running(pub(crate) JoinHandle<Report>);
 
 impl Running {
-    pub(crate) async fn join(mut self, control: &Control) -> Report {
-        (&mut self.0).await.unwrap_or_else(|error| broken(error, control))
+    pub(crate) async fn join(mut self) -> Report {
+        (&mut self.0).await.unwrap_or_else(|_| {
+            let message = "the sandbox went away while the handler ran";
+            handed_back(HandBack::HostFault, Problem::new(message), &Control::new())
+        })
     }
 }
 
@@ -23,18 +29,18 @@ impl Drop for Running {
     }
 }
 
-/// A panic in the host is no fault of the handler.
-fn broken(error: JoinError, control: &Control) -> Report {
-    let message = match error.try_into_panic() {
-        Ok(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            let text = text.unwrap_or("no message");
-            tracing::error!(panic = text, "the host panicked while it ran a handler");
-            format!("a fault in the node, not in the handler: {text}")
-        }
-        Err(_) => "the sandbox went away while the handler ran".to_owned(),
-    };
+/// The attempt's report, or what to say of a panic in the host, which is no fault of the handler.
+pub(crate) async fn caught(attempt: impl Future<Output = Report>, control: &Control) -> Report {
+    // What the panic leaves behind is the store, which is dropped with the future, and the control,
+    // whose parts are whole at every step.
+    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic, control))
+}
+
+fn broken(panic: &(dyn Any + Send), control: &Control) -> Report {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+    tracing::error!(panic = text, "the host panicked while it ran a handler");
+    let message = format!("a fault in the node, not in the handler: {text}");
     handed_back(HandBack::HostFault, Problem::new(message), control)
 }
 

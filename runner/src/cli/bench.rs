@@ -20,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::database::DatabaseArgs;
 use super::output::Output;
-use super::runner_cmd;
 use crate::dev::{self, DatabaseChoice};
 use crate::services::{self, NodeArgs};
 
@@ -178,8 +177,8 @@ async fn measure(args: &Args, url: &str, output: &Output) -> anyhow::Result<Repo
 
     output.note("Burning them down …");
     let stop = CancellationToken::new();
-    let pool = services::pool(&options, runner_cmd::CONNECTIONS);
-    let node = Node::new(pool, sandbox, args.node.config())?;
+    let config = args.node.config();
+    let node = Node::new(services::node_pool(&options, &config), sandbox, config)?;
     let mut registered = node.registered();
     let node = tokio::spawn({
         let stop = stop.clone();

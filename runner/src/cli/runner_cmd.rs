@@ -6,10 +6,6 @@ use crate::services::{self, NodeArgs, Parts};
 use crate::shutdown;
 use crate::telemetry::LogArgs;
 
-/// Connections to the database beside the lease's and the listener's: claiming, settling, looking up
-/// and storing logs take turns, and none is held while a handler runs.
-pub(crate) const CONNECTIONS: u32 = 6;
-
 /// Run a runner node, or list those there are
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
@@ -37,7 +33,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
     let database = args.database.connect().await?;
     database.check_schema().await?;
     let sandbox = args.node.sandbox().await?;
-    let pool = services::pool(database.options(), CONNECTIONS);
+    let pool = services::node_pool(database.options(), &config);
     database.close().await;
     output.note(format!("Runner {} serves {} slots", config.name, config.slots));
     let mut parts = Parts::default();

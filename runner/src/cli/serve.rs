@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
         ..SandboxConfig::default()
     })
     .await?;
-    let pool = services::pool(database.options(), CONNECTIONS);
+    let pool = services::api_pool(database.options(), CONNECTIONS);
     database.close().await;
     let mut parts = Parts::default();
     parts.add(services::api(listener, pool, sandbox, stop.clone()));

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use stokehold_domain::{Blob, JobId, JobState, Next, Receipt, RunnerId};
-use stokehold_queue::{Claimed, Database, DatabaseOptions, Ended, LaneQuota, RunnerRegistration};
+use stokehold_queue::{
+    ActiveLane, ClaimNumber, Claimed, Database, DatabaseOptions, Ended, Horizon,
+};
+use stokehold_queue::{LaneQuota, RunnerRegistration};
 use stokehold_sandbox::{Sandbox, SandboxConfig};
 use tokio::sync::OnceCell;
 use tower::ServiceExt;
@@ -260,15 +263,18 @@ pub(crate) struct Runner {
 impl Runner {
     /// Claims at most this many jobs of every lane.
     pub(crate) async fn claim(&self, most: i32) -> Vec<Claimed> {
-        let tick = self.database.tick(None).await.unwrap();
-        let lane = |lane: &stokehold_queue::Lane| LaneQuota {
-            kind_id: lane.kind_id,
-            priority: lane.priority,
+        let tick = self.database.tick(&mut Horizon::default(), None).await.unwrap();
+        let lane = |active: &ActiveLane| LaneQuota {
+            kind_id: active.lane.kind_id,
+            priority: active.lane.priority,
             after_position: 0,
             quota: most,
         };
         let lanes: Vec<LaneQuota> = tick.lanes.iter().map(lane).collect();
-        self.database.claim(self.id, &lanes).await.unwrap()
+        static LAST: AtomicI64 = AtomicI64::new(0);
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        let claim = ClaimNumber { number, answered: Vec::new() };
+        self.database.claim(self.id, &claim, &lanes).await.unwrap()
     }
 
     /// Ends a claimed job well.
@@ -289,6 +295,7 @@ pub(crate) fn ended(job: &Claimed, code: &'static str, next: Next) -> Ended {
     Ended {
         job_id: job.id,
         token: job.token,
+        claim: job.claim,
         attempt: job.attempt,
         release: Some(job.release),
         code,

@@ -1,14 +1,18 @@
 -- Claims the next available jobs of some lanes for one runner.
--- $1 runner, $2..$5 lanes as arrays: kind, priority, position to start after, most to take.
+-- $1 runner; $2 the number of this claim; $3..$6 lanes as arrays: kind, priority, position to start
+-- after, most to take; $7 numbers of earlier claims of which every job is answered.
 -- Index: jobs_lanes, from the lane's cursor on, in order of position.
 -- Locks: the picked rows, skipping those locked by others; nothing when the runner's lease is over.
 -- The picking is a materialized CTE: as a subquery of an IN it may run more than once and claim more
 -- than its limit. What was picked goes on as one array: as a join the planner took it for a tenth of
--- every lane and scanned the whole table for each claim.
+-- every lane and scanned the whole table for each claim. The release is looked up row by row for the
+-- same reason: the plan must be right whatever the tables held when it was made (see database.rs).
+-- What was picked is noted in the same commit, so that a claim is known to the database as a whole
+-- even when the runner never hears of it.
 with picked as materialized (
   select job.id
   from stokehold.runners runner
-  cross join unnest($2::int[], $3::smallint[], $4::bigint[], $5::int[])
+  cross join unnest($3::int[], $4::smallint[], $5::bigint[], $6::int[])
     with ordinality as lane(kind_id, priority, after_position, quota, n)
   cross join lateral (
     select id
@@ -18,10 +22,16 @@ with picked as materialized (
       and priority = lane.priority
       and position > lane.after_position
     order by position
-    limit lane.quota
+    limit case when (select active_release from stokehold.kinds where id = lane.kind_id) is not null
+      then lane.quota else 0 end
     for update skip locked
   ) job
   where runner.id = $1 and runner.state = 'live' and runner.lease_expires_at > clock_timestamp()
+), noted as (
+  insert into stokehold.claims (runner_id, number, job_ids)
+  select $1, $2, ids from (select array(select id from picked)) as picked(ids) where ids <> '{}'
+), answered as (
+  delete from stokehold.claims where runner_id = $1 and number = any($7::bigint[])
 )
 update stokehold.jobs job
 set state = 'running',
@@ -29,8 +39,8 @@ set state = 'running',
   started_at = clock_timestamp(),
   token = job.token + 1,
   attempt = job.attempt + 1
-from stokehold.kinds kind
-where job.id = any(array(select id from picked)) and kind.id = job.kind_id and kind.active_release is not null
+where job.id = any(array(select id from picked))
 returning job.id, job.kind_id, job.priority, job.position as "position!", job.token, job.attempt,
   job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata,
-  job.last_problem, job.enqueued_at, job.run_at, kind.active_release as "release!"
+  job.last_problem, job.enqueued_at, job.run_at,
+  (select active_release from stokehold.kinds where id = job.kind_id) as "release!"

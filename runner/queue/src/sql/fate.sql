@@ -13,5 +13,8 @@ select asked.job_id as "job_id!", asked.token as "token!",
         and (a.outcome <> 'node.lost' or a.release is not null)
       limit 1),
     false) as "already!",
-  coalesce((select true from stokehold.jobs j where j.id = asked.job_id), false) as "live!"
+  coalesce((select true from stokehold.jobs j where j.id = asked.job_id), false) as "live!",
+  -- The row changed under the write and the claim is as good as before: write again.
+  coalesce((select j.token = asked.token and j.runner_id = $1 and j.state = 'running'
+    from stokehold.jobs j where j.id = asked.job_id), false) as "held!"
 from unnest($2::bigint[], $3::bigint[]) as asked(job_id, token)

@@ -1,10 +1,10 @@
 -- Gives back what runners hold that no longer live: available again without a counted attempt, or
 -- discarded when nodes died under it too often.
 -- $1 most rows, $2 the cap of losses.
--- Index: jobs_held, by runner. Locks: the rows, skipping those another sweep has.
+-- Indexes: claims_pkey, by runner, and jobs_pkey. Locks: the rows, skipping those another sweep has.
 -- Any loss makes a job a suspect; after that only the loss of a node that ran it as its suspect counts,
 -- so a job is not blamed for the company it kept.
--- However long ago a runner ended: rows of ended runners stay while they hold anything.
+-- However long ago a runner ended: what it claimed stays on record until all of it is given back.
 -- Writes find their rows by an array as well as by the join, of which the planner thinks that it is
 -- worth a scan of the whole table.
 with lost as materialized (
@@ -15,10 +15,16 @@ with lost as materialized (
       else job.lost
     end as losses
   from stokehold.runners runner
-  join stokehold.jobs job on job.runner_id = runner.id and job.state = 'running'
+  join stokehold.claims claim on claim.runner_id = runner.id
+  cross join unnest(claim.job_ids) as held(id)
+  cross join lateral (
+    select * from stokehold.jobs
+    where id = held.id and runner_id = runner.id and state = 'running'
+    limit 1
+    for update skip locked
+  ) job
   where runner.state <> 'live'
   limit $1
-  for update of job skip locked
 ), recorded as (
   insert into stokehold.job_attempts (job_id, token, runner_id, started_at, attempt, outcome, problem)
   select id, token, runner_id, started_at, attempt, 'node.lost',

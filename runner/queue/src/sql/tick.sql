@@ -1,12 +1,13 @@
 -- One look at everything that changes by itself.
--- $1 queues served, null for all; $2 most due jobs to release.
--- Indexes: jobs_due for what is due, jobs_lanes by skip scan for the active lanes, jobs_held for what
--- dead runners hold, runners_live for expired leases.
+-- $1 queues served, null for all; $2 most due jobs to release; $3..$5 the lanes to look into as arrays:
+-- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
+-- Indexes: jobs_due for what is due, jobs_lanes for the first job of each lane, runners_live for
+-- expired leases, claims_pkey for what dead runners hold.
 -- Locks: the due rows, skipping those another node releases.
-with recursive due as materialized (
+with due as materialized (
   select id
   from stokehold.jobs
-  where state in ('scheduled', 'retryable') and run_at <= (select clock_timestamp())
+  where state in ('scheduled', 'retryable') and run_at >= $6 and run_at <= (select clock_timestamp())
   order by run_at
   limit $2
   for update skip locked
@@ -16,33 +17,44 @@ with recursive due as materialized (
   -- As an array: of a join the planner thinks that it is worth a scan of the whole table.
   where job.id = any(array(select id from due))
   returning job.kind_id, job.priority
-), lane (kind_id, priority) as (
-  (select kind_id, priority from stokehold.jobs
-    where state = 'available' order by kind_id, priority limit 1)
-  union all
-  select next.kind_id, next.priority
-  from lane
+), first as materialized (
+  select lane.kind_id, lane.priority, job.position
+  from unnest($3::int[], $4::smallint[], $5::bigint[]) as lane(kind_id, priority, cleared)
   cross join lateral (
-    select job.kind_id, job.priority from stokehold.jobs job
-    where job.state = 'available' and (job.kind_id, job.priority) > (lane.kind_id, lane.priority)
-    order by job.kind_id, job.priority limit 1
-  ) next
+    select position from stokehold.jobs
+    where state = 'available' and kind_id = lane.kind_id and priority = lane.priority
+      and position > lane.cleared
+    order by position limit 1
+  ) job
 ), active as (
-  select lane.kind_id, lane.priority
-  from (select kind_id, priority from lane union select kind_id, priority from released) lane
-  join stokehold.kinds kind on kind.id = lane.kind_id
-  where kind.active_release is not null and ($1::text[] is null or kind.queue = any($1))
+  select lane.kind_id, lane.priority, min(lane.position) as position
+  from (select kind_id, priority, position from first
+    union all select distinct kind_id, priority, null::bigint from released) lane
+  where (select active_release is not null and ($1::text[] is null or queue = any($1))
+    from stokehold.kinds where id = lane.kind_id)
+  group by lane.kind_id, lane.priority
 )
 select
   coalesce((select array_agg(kind_id order by priority, kind_id) from active), '{}') as "kind_ids!",
   coalesce((select array_agg(priority order by priority, kind_id) from active), '{}') as "priorities!",
+  coalesce((select array_agg(position order by priority, kind_id) from active), '{}') as "positions!: Vec<Option<i64>>",
   (select count(*) from released) as "released!",
   -- As the statement began: a job released just now may still be the answer, which costs one early look.
-  (select extract(epoch from min(run_at) - clock_timestamp())::float8 from stokehold.jobs
-    where state in ('scheduled', 'retryable')) as next_due_s,
+  (select min(run_at) from stokehold.jobs
+    where state in ('scheduled', 'retryable') and run_at >= $6) as next_due,
+  clock_timestamp() as "now!",
   exists (select from stokehold.runners
       where state = 'live' and lease_expires_at < clock_timestamp())
     or exists (select from stokehold.runners runner
       where runner.state <> 'live'
-        and exists (select from stokehold.jobs job where job.runner_id = runner.id and job.state = 'running'))
-    as "dead_runners!"
+        and exists (select from stokehold.claims claim where claim.runner_id = runner.id))
+    as "dead_runners!",
+  (select count(*) from stokehold.lanes) as "lanes!",
+  (select kinds_version from stokehold.settings) as "kinds_version!",
+  (select last_value from stokehold.positions) as "last_position!",
+  -- Who may have drawn a position and not committed its job yet: whoever writes to the table.
+  coalesce((select array_agg(virtualtransaction) from pg_locks
+    where locktype = 'relation' and relation = 'stokehold.jobs'::regclass
+      and database = (select oid from pg_database where datname = current_database())
+      and mode in ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+      and granted and pid is distinct from pg_backend_pid()), '{}') as "writers!"

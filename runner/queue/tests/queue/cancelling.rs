@@ -5,7 +5,7 @@ use std::time::Duration;
 use stokehold_domain::{JobId, JobState, Next};
 use stokehold_queue::{CancelAnswer, Fate, NewJob};
 
-use crate::support::{Queue, completed, ended, job, lane, retried};
+use crate::support::{Queue, completed, ended, job, lane, next_claim, retried};
 
 #[tokio::test]
 async fn every_waiting_state_is_cancelled_at_once() {
@@ -97,8 +97,11 @@ async fn of_a_cancel_and_a_claim_that_race_exactly_one_wins() {
     for _ in 0..150 {
         let id = queue.job("work").await;
         let lanes = [lane(kind, 1)];
-        let (answer, claimed) =
-            tokio::join!(queue.database.cancel(id, "no"), queue.database.claim(runner, &lanes));
+        let number = next_claim();
+        let (answer, claimed) = tokio::join!(
+            queue.database.cancel(id, "no"),
+            queue.database.claim(runner, &number, &lanes)
+        );
         let (answer, claimed) = (answer.unwrap(), claimed.unwrap());
         match answer {
             CancelAnswer::Cancelled => {

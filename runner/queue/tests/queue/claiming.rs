@@ -8,7 +8,7 @@ use stokehold_domain::{Blob, JobId, JobState, Next, Problem, RunnerId};
 use stokehold_queue::{Claimed, Database, DatabaseOptions, Ended, LaneQuota, NewJob};
 use tokio::task::JoinSet;
 
-use crate::support::{LEASE, Queue, ended, handed_back, job, lane, retried};
+use crate::support::{LEASE, Queue, ended, handed_back, job, lane, next_claim, retried};
 
 #[tokio::test]
 async fn no_job_is_ever_handed_to_two_runners() {
@@ -21,7 +21,8 @@ async fn no_job_is_ever_handed_to_two_runners() {
         runners.spawn(async move {
             let mut held = Vec::new();
             loop {
-                let claimed = database.claim(runner, &[lane(kind, 7)]).await.unwrap();
+                let claimed =
+                    database.claim(runner, &next_claim(), &[lane(kind, 7)]).await.unwrap();
                 assert!(claimed.len() <= 7, "{} were claimed", claimed.len());
                 if claimed.is_empty() {
                     return (runner, held);
@@ -65,14 +66,20 @@ async fn a_claim_takes_exactly_its_quota_whatever_the_plan() {
         let database = Database::connect(options).await.unwrap();
         // More than five times, after which a prepared statement may keep one plan.
         for _ in 0..8 {
-            assert_eq!(database.claim(runner, &[lane(kind, 1)]).await.unwrap().len(), 1);
-            assert_eq!(database.claim(runner, &[lane(kind, 3)]).await.unwrap().len(), 3);
+            assert_eq!(
+                database.claim(runner, &next_claim(), &[lane(kind, 1)]).await.unwrap().len(),
+                1
+            );
+            assert_eq!(
+                database.claim(runner, &next_claim(), &[lane(kind, 3)]).await.unwrap().len(),
+                3
+            );
             running += 4;
             let found: i64 =
                 queue.value("select count(*) from stokehold.jobs where state = 'running'").await;
             assert_eq!(found, running, "with {forbidden:?} off");
         }
-        assert!(database.claim(runner, &[lane(kind, 0)]).await.unwrap().is_empty());
+        assert!(database.claim(runner, &next_claim(), &[lane(kind, 0)]).await.unwrap().is_empty());
         database.close().await;
     }
 }
@@ -87,14 +94,17 @@ async fn each_lane_has_its_own_quota_and_only_its_own_jobs() {
     queue.jobs("a", 5).await;
     queue.jobs("b", 5).await;
     let urgent_lane = LaneQuota { priority: -1, ..lane(a, 2) };
-    let claimed =
-        queue.database.claim(runner, &[urgent_lane, lane(a, 1), lane(b, 9)]).await.unwrap();
+    let claimed = queue
+        .database
+        .claim(runner, &next_claim(), &[urgent_lane, lane(a, 1), lane(b, 9)])
+        .await
+        .unwrap();
     let count = |kind, priority| {
         claimed.iter().filter(|job| job.kind_id == kind && job.priority == priority).count()
     };
     assert_eq!([count(a, -1), count(a, 0), count(b, 0)], [2, 1, 5]);
     assert_eq!(claimed.len(), 8);
-    assert!(queue.database.claim(runner, &[]).await.unwrap().is_empty());
+    assert!(queue.database.claim(runner, &next_claim(), &[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -126,7 +136,7 @@ async fn a_claim_comes_in_the_order_in_which_it_is_to_be_started() {
     let urgent = NewJob { priority: Some(-1), ..job("a") };
     queue.database.enqueue(&[urgent]).await.unwrap();
     let lanes = [lane(a, 9), lane(b, 9), LaneQuota { priority: -1, ..lane(a, 9) }];
-    let claimed = queue.database.claim(runner, &lanes).await.unwrap();
+    let claimed = queue.database.claim(runner, &next_claim(), &lanes).await.unwrap();
     let order: Vec<(i16, i64)> = claimed.iter().map(|job| (job.priority, job.position)).collect();
     assert_eq!(order.len(), 11);
     assert_eq!(order[0].0, -1);
@@ -141,7 +151,7 @@ async fn nothing_at_or_before_the_cursor_is_claimed() {
     let ids = queue.jobs("work", 6).await;
     let third = queue.live(ids[2]).await.unwrap()["position"].as_i64().unwrap();
     let from_third = LaneQuota { after_position: third, ..lane(kind, 100) };
-    let mut claimed = queue.database.claim(runner, &[from_third]).await.unwrap();
+    let mut claimed = queue.database.claim(runner, &next_claim(), &[from_third]).await.unwrap();
     claimed.sort_by_key(|job| job.id);
     assert_eq!(claimed.iter().map(|job| job.id).collect::<Vec<_>>(), ids[3..]);
     let rest = queue.claim(runner, kind, 100).await;

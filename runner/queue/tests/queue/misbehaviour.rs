@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{Postgres, Transaction};
 use stokehold_domain::JobId;
-use stokehold_queue::{Claimed, Database, DatabaseOptions, Fate, QueueError};
+use stokehold_queue::{Claimed, Database, DatabaseOptions, Fate, Plans, QueueError};
 use tokio::net::TcpListener;
 
 use crate::support::{PATIENCE, Queue, completed};
@@ -94,6 +94,7 @@ async fn a_call_dropped_midway_takes_its_connection_with_it_and_the_pool_lives_o
         connect: connect.application_name("stokehold-one"),
         max_connections: 1,
         call_deadline: PATIENCE,
+        plans: Plans::Kept,
     });
     let before = backend(&one, &queue).await;
     let call = tokio::spawn({

@@ -4,7 +4,7 @@ use stokehold_domain::JobId;
 use stokehold_queue::Fate;
 use tokio::task::JoinSet;
 
-use crate::support::{Queue, completed};
+use crate::support::{Queue, completed, next_claim};
 
 /// The partitions of a parent by name, the default one left out.
 async fn days(queue: &Queue, parent: &str) -> Vec<String> {
@@ -147,7 +147,9 @@ async fn a_missing_day_is_made_while_jobs_end_and_none_is_lost() {
             queue.jobs("work", 40).await;
             nodes.spawn(async move {
                 let lanes = [crate::support::lane(kind, 1)];
-                while let Some(job) = database.claim(runner, &lanes).await.unwrap().pop() {
+                while let Some(job) =
+                    database.claim(runner, &next_claim(), &lanes).await.unwrap().pop()
+                {
                     let batch = [completed(&job)];
                     loop {
                         match database.settle(runner, &batch).await {

@@ -5,9 +5,9 @@ use sqlx::ConnectOptions;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection};
 use stokehold_domain::{KindId, RunnerId};
-use stokehold_queue::{Database, DatabaseOptions, Fate};
+use stokehold_queue::{Database, DatabaseOptions, Fate, Horizon, Plans};
 
-use crate::support::{LEASE, PATIENCE, Queue, completed, lane};
+use crate::support::{LEASE, PATIENCE, Queue, completed, lane, next_claim};
 
 const CLAIM: &str = include_str!("../../src/sql/claim.sql");
 const FINISH: &str = include_str!("../../src/sql/finish.sql");
@@ -15,6 +15,8 @@ const RELEASE: &str = include_str!("../../src/sql/release.sql");
 const FATE: &str = include_str!("../../src/sql/fate.sql");
 const INSERT_LOGS: &str = include_str!("../../src/sql/insert_logs.sql");
 const TICK: &str = include_str!("../../src/sql/tick.sql");
+const RECLAIM: &str = include_str!("../../src/sql/reclaim.sql");
+const FORGET_CLAIMS: &str = include_str!("../../src/sql/forget_claims.sql");
 const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
 
 /// One step of a plan: what it does, to which table, by which index.
@@ -55,28 +57,19 @@ async fn filled(queue: &Queue) -> (KindId, RunnerId, Vec<i64>) {
     (kind, runner, held)
 }
 
-/// The plan of a statement with these arguments, as made for them and as kept for any.
-async fn plans(queue: &Queue, sql: &str, arguments: &str) -> Vec<Vec<Step>> {
+/// The plan of a statement as a node keeps it for any arguments.
+async fn plan(queue: &Queue, sql: &str, arguments: &str) -> Vec<Step> {
     let mut session: PgConnection = queue.options.connect().await.unwrap();
-    let mut plans = Vec::new();
-    sqlx::raw_sql(AssertSqlSafe(format!("prepare statement as {sql}")))
-        .execute(&mut session)
-        .await
-        .unwrap();
-    for mode in ["force_custom_plan", "force_generic_plan"] {
-        sqlx::raw_sql(AssertSqlSafe(format!("set plan_cache_mode = {mode}")))
-            .execute(&mut session)
-            .await
-            .unwrap();
-        let explain = format!("explain (format json) execute statement ({arguments})");
-        let plan: Value =
-            sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut session).await.unwrap();
-        let mut steps = Vec::new();
-        collect(&plan[0]["Plan"], &mut steps);
-        plans.push(steps);
-    }
+    let prepare = format!("{}; prepare statement as {sql}", Plans::Kept.settings());
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut session).await.unwrap();
+    let arguments = if arguments.is_empty() { "" } else { &format!("({arguments})") };
+    let explain = format!("explain (format json) execute statement {arguments}");
+    let plan: Value =
+        sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut session).await.unwrap();
     session.close().await.unwrap();
-    plans
+    let mut steps = Vec::new();
+    collect(&plan[0]["Plan"], &mut steps);
+    steps
 }
 
 /// Every look at the jobs goes through one of these indexes and none scans the table.
@@ -111,14 +104,13 @@ fn outcomes(runner: RunnerId, ids: &[i64], between: &[(&str, &str)]) -> String {
 
 async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64]) {
     let claim = format!(
-        "{runner}, array[{kind}, {kind}], array[0, 1]::smallint[], array[0, 25000]::bigint[],
-         array[100, 100]"
+        "{runner}, 1, array[{kind}, {kind}], array[0, 1]::smallint[], array[0, 25000]::bigint[],
+         array[100, 100], array[]::bigint[]"
     );
-    for steps in plans(queue, CLAIM, &claim).await {
-        assert_uses(&steps, &["jobs_lanes", "jobs_pkey"]);
-        // In order of position from the index itself, never by sorting the lane.
-        assert!(steps.iter().all(|step| step.node != "Sort"), "sorts: {steps:#?}");
-    }
+    let steps = plan(queue, CLAIM, &claim).await;
+    assert_uses(&steps, &["jobs_lanes", "jobs_pkey"]);
+    // In order of position from the index itself, never by sorting the lane.
+    assert!(steps.iter().all(|step| step.node != "Sort"), "sorts: {steps:#?}");
     // One, a few, as many as one flush takes.
     for count in [1, 20, 500] {
         let ids = &held[..count];
@@ -133,9 +125,7 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
                 ("null", "text"),
             ],
         );
-        for steps in plans(queue, FINISH, &finish).await {
-            assert_uses(&steps, &["jobs_pkey"]);
-        }
+        assert_uses(&plan(queue, FINISH, &finish).await, &["jobs_pkey"]);
         let release = outcomes(
             runner,
             ids,
@@ -148,15 +138,12 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
                 ("null", "text"),
             ],
         );
-        for steps in plans(queue, RELEASE, &release).await {
-            assert_uses(&steps, &["jobs_pkey"]);
-        }
+        assert_uses(&plan(queue, RELEASE, &release).await, &["jobs_pkey"]);
         let same = |value: &str, of: &str| array(ids.iter().map(|_| value), of);
         let logs =
             [array(ids, "bigint"), same("1", "bigint"), same("1", "smallint"), same("[]", "text")];
-        for steps in plans(queue, INSERT_LOGS, &format!("{runner}, {}", logs.join(", "))).await {
-            assert_uses(&steps, &["jobs_pkey"]);
-        }
+        let logs = format!("{runner}, {}", logs.join(", "));
+        assert_uses(&plan(queue, INSERT_LOGS, &logs).await, &["jobs_pkey"]);
     }
 }
 
@@ -176,6 +163,17 @@ async fn hot_statements_use_their_indexes_when_the_planner_knows_the_table() {
 }
 
 #[tokio::test]
+async fn a_plan_that_a_node_makes_on_an_empty_table_is_the_one_for_a_full_table() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let held: Vec<i64> = (1..=500).collect();
+    assert_plans(&queue, kind, runner, &held).await;
+    queue.run("vacuum analyze stokehold.jobs").await;
+    assert_plans(&queue, kind, runner, &held).await;
+}
+
+#[tokio::test]
 async fn hot_statements_use_their_indexes_after_the_planner_saw_an_empty_table() {
     let queue = Queue::new().await;
     queue.run("vacuum analyze stokehold.jobs").await;
@@ -184,7 +182,7 @@ async fn hot_statements_use_their_indexes_after_the_planner_saw_an_empty_table()
 }
 
 #[tokio::test]
-async fn a_connection_keeps_no_plan_from_when_the_queue_was_almost_empty() {
+async fn a_plan_made_when_the_queue_was_almost_empty_is_right_when_it_is_full() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
     let runner = queue.runner().await;
@@ -195,10 +193,11 @@ async fn a_connection_keeps_no_plan_from_when_the_queue_was_almost_empty() {
         connect: connect.application_name("stokehold-one"),
         max_connections: 1,
         call_deadline: PATIENCE,
+        plans: Plans::Kept,
     });
     let work = async || {
-        one.tick(None).await.unwrap();
-        let claimed = one.claim(runner, &[lane(kind, 1)]).await.unwrap();
+        one.tick(&mut Horizon::default(), None).await.unwrap();
+        let claimed = one.claim(runner, &next_claim(), &[lane(kind, 1)]).await.unwrap();
         assert_eq!(claimed.len(), 1);
         let end = [completed(&claimed[0])];
         assert_eq!(one.settle(runner, &end).await.unwrap(), [Fate::Applied]);
@@ -266,24 +265,27 @@ async fn the_regular_look_and_the_answers_after_a_fault_scan_no_table_either() {
             let tokens = array(ids.iter().map(|_| 1), "bigint");
             format!("{runner}, {}, {tokens}", array(ids, "bigint"))
         };
+        let tick =
+            format!("null, 1000, array[{kind}], array[0]::smallint[], array[0]::bigint[], now()");
         for (sql, arguments, indexes) in [
-            (TICK, "null, 1000".to_owned(), &["jobs_due", "jobs_lanes", "jobs_pkey"][..]),
-            (GIVE_BACK, "1000, 3".to_owned(), &["jobs_held", "jobs_pkey"]),
+            (TICK, tick.clone(), &["jobs_due", "jobs_lanes", "jobs_pkey"][..]),
+            (GIVE_BACK, "1000, 3".to_owned(), &["claims_pkey", "jobs_pkey"]),
+            (FORGET_CLAIMS, String::new(), &["jobs_pkey"]),
+            (RECLAIM, format!("{runner}, 1"), &["claims_pkey", "jobs_pkey"]),
             (FATE, fate(1), &["jobs_pkey"]),
             (FATE, fate(500), &["jobs_pkey"]),
         ] {
-            for steps in plans(&queue, sql, &arguments).await {
-                for index in indexes {
-                    let used = steps.iter().any(|step| step.index == *index);
-                    assert!(used, "without {index}: {steps:#?}");
-                }
-                // Days without a row may be scanned.
-                let scans = |step: &&Step| step.node == "Seq Scan" && step.table.starts_with("job");
-                for step in steps.iter().filter(scans) {
-                    let filled = format!("select exists (select from stokehold.{})", step.table);
-                    let filled: bool = queue.value(filled).await;
-                    assert!(!filled, "scans {}: {steps:#?}", step.table);
-                }
+            let steps = plan(&queue, sql, &arguments).await;
+            for index in indexes {
+                let used = steps.iter().any(|step| step.index == *index);
+                assert!(used, "without {index}: {steps:#?}");
+            }
+            // Days without a row may be scanned.
+            let scans = |step: &&Step| step.node == "Seq Scan" && step.table.starts_with("job");
+            for step in steps.iter().filter(scans) {
+                let filled = format!("select exists (select from stokehold.{})", step.table);
+                let filled: bool = queue.value(filled).await;
+                assert!(!filled, "scans {}: {steps:#?}", step.table);
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use stokehold_domain::{JobId, JobState, RunnerId};
 use stokehold_queue::runners::LeaseConnection;
-use stokehold_queue::{Reaped, reaper};
+use stokehold_queue::{Horizon, Reaped, reaper};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE, PATIENCE, Queue, registration};
@@ -93,9 +93,9 @@ async fn the_lease_is_as_long_as_the_runner_said() {
             "select lease_expires_at < clock_timestamp() from stokehold.runners where id = {runner}"
         ))
         .await;
-    assert!(queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
     assert_eq!(queue.database.reap(LEASE).await.unwrap().runners, 1);
-    assert!(!queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(!queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn when_most_runners_expire_at_once_the_sweep_waits_one_more_lease() {
     let before = queue.everything().await;
     assert_eq!(queue.database.reap(LEASE).await.unwrap(), Reaped::default());
     assert_eq!(queue.everything().await, before);
-    assert!(queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
     for runner in &runners {
         queue.expire(*runner, LEASE.as_secs_f64() + 1.0).await;
     }
@@ -205,10 +205,10 @@ async fn what_a_stopped_runner_still_holds_is_given_back() {
     queue.claim(runner, kind, 2).await;
     queue.database.stop_runner(runner).await.unwrap();
     assert_eq!(runner_state(&queue, runner).await, "stopped");
-    assert!(queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
     let reaped = queue.database.reap(LEASE).await.unwrap();
     assert_eq!(reaped, Reaped { runners: 0, available: 2, discarded: 0 });
-    assert!(!queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(!queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
     assert_eq!(runner_state(&queue, runner).await, "stopped");
 }
 
@@ -228,10 +228,10 @@ async fn jobs_are_given_back_however_long_nobody_looked() {
                ended_at = clock_timestamp() - interval '4 days'",
         )
         .await;
-    assert!(queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
     let reaped = queue.database.reap(LEASE).await.unwrap();
     assert_eq!(reaped, Reaped { runners: 0, available: 2, discarded: 0 });
-    assert!(!queue.database.tick(None).await.unwrap().dead_runners);
+    assert!(!queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners);
 }
 
 #[tokio::test]

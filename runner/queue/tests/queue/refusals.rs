@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use stokehold_domain::Blob;
-use stokehold_queue::{NewJob, RefusalCode};
+use stokehold_queue::{Horizon, NewJob, RefusalCode};
 
 use crate::support::{Queue, job, refusal};
 
@@ -118,7 +118,7 @@ async fn a_time_that_programs_cannot_read_is_refused_and_the_queue_lives_on() {
         assert_eq!(code, "SH422", "{time}: {message}");
         assert!(message.starts_with("job 1: run_at "), "{message}");
     }
-    queue.database.tick(None).await.unwrap();
+    queue.database.tick(&mut Horizon::default(), None).await.unwrap();
     assert_eq!(queue.live_jobs().await, 0);
 }
 

@@ -1,7 +1,7 @@
 //! A database for each test, and the few steps that most tests begin with.
 
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
 use stokehold_domain::{Blob, ClaimToken, Digest, JobId, JobState, KindId, Limits, Next};
 use stokehold_domain::{Problem, Receipt, RunnerId};
 use stokehold_queue::{
-    Claimed, Database, DatabaseOptions, Ended, Fate, LaneQuota, NewJob, NewModule, QueueError,
-    RefusalCode, RunnerRegistration,
+    ClaimNumber, Claimed, Database, DatabaseOptions, Ended, Fate, Horizon, LaneQuota, NewJob,
+    NewModule, QueueError, RefusalCode, RunnerRegistration,
 };
 use tokio::sync::OnceCell;
 
@@ -231,7 +231,8 @@ impl Queue {
 
     /// Claims at most this many jobs of a kind, in order of position.
     pub(crate) async fn claim(&self, runner: RunnerId, kind: KindId, most: i32) -> Vec<Claimed> {
-        let mut claimed = self.database.claim(runner, &[lane(kind, most)]).await.unwrap();
+        let mut claimed =
+            self.database.claim(runner, &next_claim(), &[lane(kind, most)]).await.unwrap();
         claimed.sort_by_key(|job| job.position);
         claimed
     }
@@ -247,13 +248,19 @@ impl Queue {
     pub(crate) async fn release_due(&self) {
         self.run("update stokehold.jobs set run_at = clock_timestamp() where state in ('scheduled', 'retryable')")
             .await;
-        self.database.tick(None).await.unwrap();
+        self.database.tick(&mut Horizon::default(), None).await.unwrap();
     }
 
     /// What became of one outcome.
     pub(crate) async fn settle(&self, runner: RunnerId, ended: Ended) -> Fate {
         self.database.settle(runner, &[ended]).await.unwrap()[0]
     }
+}
+
+/// The next claim of whoever asks: numbers only have to differ for one runner.
+pub(crate) fn next_claim() -> ClaimNumber {
+    static LAST: AtomicI64 = AtomicI64::new(0);
+    ClaimNumber { number: LAST.fetch_add(1, Ordering::Relaxed) + 1, answered: Vec::new() }
 }
 
 /// A job without input.
@@ -277,6 +284,7 @@ pub(crate) fn ended(job: &Claimed, code: &'static str, next: Next) -> Ended {
     Ended {
         job_id: job.id,
         token: job.token,
+        claim: job.claim,
         attempt: job.attempt,
         release: Some(job.release),
         code,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{TimeDelta, Utc};
 use stokehold_domain::KindId;
-use stokehold_queue::{KindPolicy, Lane, NewJob, tick};
+use stokehold_queue::{Horizon, KindPolicy, NewJob, tick};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE, Queue, job};
@@ -16,8 +16,8 @@ fn in_seconds(kind: &str, seconds: i64) -> NewJob {
 async fn lanes(queue: &Queue, queues: Option<&[&str]>) -> Vec<(KindId, i16)> {
     let queues: Option<Vec<String>> =
         queues.map(|names| names.iter().map(ToString::to_string).collect());
-    let tick = queue.database.tick(queues.as_deref()).await.unwrap();
-    tick.lanes.into_iter().map(|Lane { kind_id, priority }| (kind_id, priority)).collect()
+    let tick = queue.database.tick(&mut Horizon::default(), queues.as_deref()).await.unwrap();
+    tick.lanes.iter().map(|active| (active.lane.kind_id, active.lane.priority)).collect()
 }
 
 #[tokio::test]
@@ -29,7 +29,9 @@ async fn ticks_that_meet_release_each_due_job_once() {
     let mut ticks = JoinSet::new();
     for _ in 0..8 {
         let database = queue.database.clone();
-        ticks.spawn(async move { database.tick(None).await.unwrap().released });
+        ticks.spawn(
+            async move { database.tick(&mut Horizon::default(), None).await.unwrap().released },
+        );
     }
     assert_eq!(ticks.join_all().await.iter().sum::<i64>(), 200);
     let released = "select count(*) from stokehold.jobs where state = 'available'";
@@ -56,7 +58,7 @@ async fn a_tick_releases_a_bounded_number_and_the_earliest_first() {
     queue
         .run("update stokehold.jobs set run_at = clock_timestamp() - id * interval '1 second'")
         .await;
-    let first = queue.database.tick(None).await.unwrap();
+    let first = queue.database.tick(&mut Horizon::default(), None).await.unwrap();
     assert_eq!(first.released, tick::MAX_RELEASED);
     assert_eq!(first.next_due, Some(Duration::ZERO));
     let youngest: bool = queue
@@ -66,19 +68,26 @@ async fn a_tick_releases_a_bounded_number_and_the_earliest_first() {
         )
         .await;
     assert!(youngest);
-    assert_eq!(queue.database.tick(None).await.unwrap().released, 100);
+    assert_eq!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().released, 100);
 }
 
 #[tokio::test]
 async fn the_next_due_time_is_that_of_the_earliest_job_that_waits() {
     let queue = Queue::new().await;
     queue.kind("work").await;
-    assert_eq!(queue.database.tick(None).await.unwrap().next_due, None);
+    assert_eq!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().next_due, None);
     queue.jobs("work", 2).await;
-    assert_eq!(queue.database.tick(None).await.unwrap().next_due, None);
+    assert_eq!(queue.database.tick(&mut Horizon::default(), None).await.unwrap().next_due, None);
     let jobs = [in_seconds("work", 500), in_seconds("work", 100), in_seconds("work", 900)];
     queue.database.enqueue(&jobs).await.unwrap();
-    let due = queue.database.tick(None).await.unwrap().next_due.unwrap().as_secs_f64();
+    let due = queue
+        .database
+        .tick(&mut Horizon::default(), None)
+        .await
+        .unwrap()
+        .next_due
+        .unwrap()
+        .as_secs_f64();
     assert!(due > 50.0 && due <= 100.0, "due in {due} s");
 }
 
@@ -114,7 +123,8 @@ async fn lanes_come_most_urgent_first_and_each_once() {
 async fn a_tick_says_when_the_reaper_has_work() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
-    let dead = async || queue.database.tick(None).await.unwrap().dead_runners;
+    let dead =
+        async || queue.database.tick(&mut Horizon::default(), None).await.unwrap().dead_runners;
     assert!(!dead().await);
     let runner = queue.runner().await;
     queue.job("work").await;

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use stokehold_domain::state::{Actor, TRANSITIONS};
 use stokehold_domain::{ClaimToken, JobId, JobState, KindId, Next, RunnerId};
-use stokehold_queue::{CancelAnswer, Ended, Fate, reaper};
+use stokehold_queue::{CancelAnswer, Ended, Fate, Horizon, reaper};
 
-use crate::support::{LEASE, Queue, ended, lane};
+use crate::support::{LEASE, Queue, ended, lane, next_claim};
 use JobState::{
     Available, Cancelled, Completed, Discarded, Pending, Retryable, Running, Scheduled,
 };
@@ -30,6 +30,9 @@ async fn job_in(queue: &Queue, kind: KindId, state: JobState, runner: RunnerId) 
             lost = reaper::MAX_LOST - 1,
         ))
         .await;
+    if state == Running {
+        queue.run(format!("insert into stokehold.claims values ({runner}, 0, array[{id}])")).await;
+    }
     JobId(id)
 }
 
@@ -37,6 +40,7 @@ fn end_of(id: JobId, next: Next) -> Ended {
     Ended {
         job_id: id,
         token: ClaimToken(5),
+        claim: 0,
         attempt: 1,
         release: Some(1),
         code: "ok",
@@ -89,7 +93,7 @@ async fn the_statements_perform_every_transition_of_the_table() {
                 queue.claim_one(runner, kind).await;
             }
             (_, Actor::Sweep) => {
-                queue.database.tick(None).await.unwrap();
+                queue.database.tick(&mut Horizon::default(), None).await.unwrap();
             }
         }
         assert_eq!(queue.state(id).await, *to, "from {from} by {actor:?}");
@@ -124,7 +128,14 @@ async fn no_statement_performs_a_transition_that_the_table_lacks() {
             assert_eq!(queue.settle(runner, end).await, Fate::Stale, "{state} to {next:?}");
         }
         if state != Available {
-            assert!(queue.database.claim(runner, &[lane(kind, 9)]).await.unwrap().is_empty());
+            assert!(
+                queue
+                    .database
+                    .claim(runner, &next_claim(), &[lane(kind, 9)])
+                    .await
+                    .unwrap()
+                    .is_empty()
+            );
         }
         if !allowed(Actor::Client).contains(&Cancelled) {
             let answer = queue.database.cancel(id, "no").await.unwrap();
@@ -133,7 +144,7 @@ async fn no_statement_performs_a_transition_that_the_table_lacks() {
         // A sweep of a fleet in which nobody died.
         queue.database.reap(LEASE).await.unwrap();
         if !matches!(state, Scheduled | Retryable) {
-            queue.database.tick(None).await.unwrap();
+            queue.database.tick(&mut Horizon::default(), None).await.unwrap();
         }
         assert_eq!(queue.everything().await, before, "{state}");
 
@@ -162,7 +173,7 @@ async fn an_ended_job_never_changes_again() {
         }
         assert_eq!(queue.database.cancel(id, "no").await.unwrap(), CancelAnswer::Ended(state));
         assert!(queue.claim(runner, kind, 9).await.is_empty());
-        queue.database.tick(None).await.unwrap();
+        queue.database.tick(&mut Horizon::default(), None).await.unwrap();
         queue.database.reap(LEASE).await.unwrap();
         assert_eq!(queue.everything().await, before, "{state}");
     }
