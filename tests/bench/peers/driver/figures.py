@@ -92,8 +92,9 @@ def rows(results: Sequence[Result]) -> list[Row]:
             made.setdefault((mode, result.run.handler), []).append(result)
             if result.run.handler != NOOP:
                 continue
-        latencies.setdefault(mode, []).append(result)
-    return [row_of(mode, handler, runs, latencies[mode] if handler == NOOP else [])
+        if "latency_ms" in result.figures:
+            latencies.setdefault(mode, []).append(result)
+    return [row_of(mode, handler, runs, latencies.get(mode, []) if handler == NOOP else [])
             for (mode, handler), runs in made.items()]
 
 
@@ -105,8 +106,7 @@ def row_of(mode: Mode, handler: str, runs: list[Result], latencies: list[Result]
     row.worker_us = median(run.figures.get("worker_us_per_job") for run in counted)
     if not counted:
         row.remark = "not offered" if runs[0].not_offered else "failed"
-    waited = [run.figures["latency_ms"] for run in counting(latencies)[0]
-              if "latency_ms" in run.figures]
+    waited = [run.figures["latency_ms"] for run in counting(latencies)[0]]
     if waited:
         row.latency_ms = {name: statistics.median(each[name] for each in waited)
                           for name in waited[0]}

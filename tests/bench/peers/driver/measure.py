@@ -64,7 +64,7 @@ class Bench:
             environment = {"DATABASE_URL": self.server.create(database)}
             try:
                 if run.mode.program == "stokehold":
-                    return self._product(run, environment)
+                    return self._product(run, environment, database)
                 return self._peer(run, environment)
             finally:
                 self.server.drop(database)
@@ -76,7 +76,7 @@ class Bench:
     def _now(self, worker: Worker) -> Moment:
         return Moment.now(self.server.pid, worker.pid)
 
-    def _product(self, run: Run, environment: dict[str, str]) -> Result:
+    def _product(self, run: Run, environment: dict[str, str], database: str) -> Result:
         call = stokehold.command(self.tools.stokehold, run.mode, run.handler, run.jobs,
                                  self.size.singles, self.payload, self.tools.module)
         with Worker(call, environment, self.tools.folder) as worker:
@@ -84,6 +84,7 @@ class Bench:
             text = worker.all_output(BURN_S)
             # Its own time now stands with us, who waited for it.
             after = self._now(worker)
+        stokehold.verify(lambda text: self.server.ask(text, database), run.jobs, run.handler)
         usage = Usage.between(before, after)
         return Result(run, stokehold.read(text), usage.foreign_share)
 

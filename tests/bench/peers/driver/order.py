@@ -15,14 +15,19 @@ GOODS = (
 def order() -> dict:
     return {
         "id": 20481,
-        "customer": "Marlene Example, 12 Harbour Street",
+        "customer": "Marlene Example, 12 Harbour Street, 20457 Hamburg, second floor, ring twice",
         "currency": "EUR",
         "lines": [
-            {"sku": f"SKU-{4700 + number:06}", "name": name, "quantity": quantity,
+            {"sku": f"SKU-2026-{4700 + number:06}", "name": name, "quantity": quantity,
              "price_cents": price}
             for number, (name, quantity, price) in enumerate(GOODS)
         ],
     }
+
+
+def total() -> dict:
+    """What every handler has to give back."""
+    return {"order": order()["id"], "lines": len(GOODS), "total_cents": total_cents()}
 
 
 def total_cents() -> int:

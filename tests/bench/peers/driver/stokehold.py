@@ -8,7 +8,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from .systems import NOOP, Mode
+from . import order
+from .systems import NOOP, ORDER, Mode
 
 # Handlers that are built into the binary.
 BUILT_IN = {"component": "noop", "command": "noop-command"}
@@ -43,6 +44,18 @@ def command(binary: Path, mode: Mode, handler: str, jobs: int, singles: int,
     if not module.exists():
         raise NotOffered(f"{module} is missing: run scripts/build-guests order-total")
     return call + ["--handler", module, "--payload-file", payload]
+
+
+def verify(ask, jobs: int, handler: str) -> None:
+    """Looks into the database whether every job was completed, and with the right result: a
+    handler that fails quickly would make a fast benchmark. `ask` runs a statement."""
+    right = "state = 'completed'"
+    if handler == ORDER:
+        wanted = json.dumps(order.total())
+        right += f" and convert_from(result, 'UTF8')::jsonb = '{wanted}'"
+    good = int(ask(f"select count(*) from stokehold.job_history where {right}"))
+    if good < jobs:
+        raise ValueError(f"{good} of {jobs} jobs were completed with the right result")
 
 
 def read(text: str) -> dict:
