@@ -73,6 +73,15 @@ class Server:
         return self
 
     def __exit__(self, *_exception) -> None:
+        # A second Ctrl-C waits until this is done, so that nothing is left behind.
+        words = {signal.SIGINT, signal.SIGTERM}
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, words)
+        try:
+            self._end()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _end(self) -> None:
         if self.process and self.process.poll() is None:
             # A fast shutdown; an immediate one if that takes too long.
             for word, patience_s in ((signal.SIGINT, STOP_S), (signal.SIGQUIT, STOP_S)):

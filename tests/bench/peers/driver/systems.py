@@ -39,6 +39,7 @@ PROCRASTINATE = "procrastinate 3.10.0"
 
 _graphile_tuned = {
     "concurrentJobs": 24,
+    "maxPoolSize": 25,
     "localQueue": {"size": 500},
     "completeJobBatchDelay": 0,
     "failJobBatchDelay": 0,
