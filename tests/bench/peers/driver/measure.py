@@ -65,7 +65,7 @@ class Bench:
             try:
                 if run.mode.program == "stokehold":
                     return self._product(run, environment, database)
-                return self._peer(run, environment)
+                return self._peer(run, environment, database)
             finally:
                 self.server.drop(database)
         except stokehold.NotOffered as reason:
@@ -88,7 +88,7 @@ class Bench:
         usage = Usage.between(before, after)
         return Result(run, stokehold.read(text), usage.foreign_share)
 
-    def _peer(self, run: Run, environment: dict[str, str]) -> Result:
+    def _peer(self, run: Run, environment: dict[str, str], database: str) -> Result:
         mode, is_burn = run.mode, run.phase == BURN
         task = {
             "system": mode.program.partition(":")[2],
@@ -102,6 +102,8 @@ class Bench:
         call = [*self.tools.command(mode.program), json.dumps(task)]
         with Worker(call, environment, self.tools.place(mode.program)) as worker:
             ready = worker.hear("ready", ENQUEUE_S)
+            if is_burn and mode.analyze:
+                self.server.ask("vacuum analyze", database)
             before = self._now(worker)
             worker.go()
             said = worker.hear("finished", BURN_S if is_burn else LATENCY_S)
