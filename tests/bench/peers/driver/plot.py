@@ -7,7 +7,7 @@ from .figures import Row
 from .systems import SQL, STOKEHOLD
 from .table import in_order, number
 
-WIDTH, LABELS, FIGURES = 960, 400, 90
+WIDTH, LABELS, FIGURES = 1000, 440, 90
 BAR, GAP, HEAD, MARGIN = 18, 8, 34, 16
 COLOURS = {STOKEHOLD: "#d9480f", SQL: "#adb5bd"}
 PEER = "#4c6ef5"

@@ -62,6 +62,8 @@ def headline(rows: Sequence[Row]) -> str:
                 f"({peer.mode.system}, {number(peer.rate)} jobs/s)")
     if ratio(own, sql) is not None:
         sentence += f" and {ratio(own, sql):.2f} of bare SQL without a runner"
+    if own.is_noisy or peer.is_noisy:
+        sentence += " (on a busy machine: not to be relied on)"
     return sentence + "."
 
 

@@ -79,6 +79,16 @@ class TableTest(unittest.TestCase):
         self.assertIn("queue & co, 500 jobs/s", headline)
         self.assertIn("0.90 of bare SQL", headline)
 
+    def test_the_headline_is_of_the_product_as_it_comes(self):
+        special = Mode(STOKEHOLD, "1 slot", BATCHED, "stokehold", {"slots": 1})
+        headline = table.headline([*self.rows, *rows([burn(special, 9000)])])
+        self.assertIn("**1.80 times**", headline)
+
+    def test_a_headline_from_a_busy_machine_says_so(self):
+        headline = table.headline(rows([burn(OWN, 900, share=0.2), burn(PEER, 500)]))
+        self.assertIn("not to be relied on", headline)
+        self.assertNotIn("relied", table.headline(self.rows))
+
     def test_without_the_product_there_is_no_headline_figure(self):
         self.assertIn("No ratio", table.headline(rows([burn(PEER, 500)])))
         self.assertIsNone(ratio(None, self.rows[0]))
