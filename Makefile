@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 DEMO_FLAGS ?=
+PEERS_FLAGS ?=
 # Query metadata is committed; no build needs a database, whatever DATABASE_URL says.
 export SQLX_OFFLINE := true
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug/stokehold
 
-.PHONY: demo test soak setup build guests lint bench sqlx clean
+.PHONY: demo test soak setup build guests lint bench bench-peers sqlx clean
 
 ## Everything at work: real handlers, real jobs, a table of outcomes; the server stays up.
 demo: setup build guests
@@ -34,10 +35,18 @@ lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	scripts/check-dependencies
+	python3 -B -m unittest discover -q -s tests/bench/peers -t tests/bench/peers
 
 ## How fast this machine is, with optimised code.
 bench: setup
 	$(CARGO) run --release --locked -p stokehold -- bench
+
+## Beside other queues on the same PostgreSQL: table, JSON and plot. PEERS_FLAGS=--quick to try.
+bench-peers: setup
+	$(if $(STOKEHOLD_BIN),,$(CARGO) build --release --locked -p stokehold)
+	@scripts/build-guests order-total
+	tests/bench/peers/setup
+	python3 -B tests/bench/peers/bench.py $(PEERS_FLAGS)
 
 ## Renews the query metadata after a change of SQL or schema.
 sqlx: setup

@@ -1,0 +1,1 @@
+"""Runs job queues beside each other on one PostgreSQL server; ../README.md tells what and why."""
