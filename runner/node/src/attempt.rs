@@ -2,10 +2,9 @@
 //!
 //! No database connection is held while the handler runs.
 
-use std::panic::AssertUnwindSafe;
+use std::mem;
 use std::sync::Arc;
 
-use futures::FutureExt;
 use stokehold_domain::decide::{History, NODE_FAULT_DELAY};
 use stokehold_domain::{
     Attempt, Backoff, ClaimToken, HandBack, JobId, Next, Outcome, Problem, Receipt, decide,
@@ -19,9 +18,9 @@ use crate::session::{Running, Session};
 pub(crate) async fn slot(session: Arc<Session>) {
     while let Some(job) = session.slots.next() {
         let suspect = job.lost > 0;
-        let unmoved = Unmoved::of(&job);
-        let run = AssertUnwindSafe(execute(&session, job)).catch_unwind();
-        let ended = run.await.unwrap_or_else(|_| unmoved.handed_back());
+        let unmoved = Unmoved::of(&session, &job);
+        let ended = execute(&session, job).await;
+        unmoved.forget();
         deliver(&session, ended).await;
         session.slots.done(suspect);
         // A thread that runs short jobs must let the others have a turn too.
@@ -135,31 +134,46 @@ fn unix_ms(time: chrono::DateTime<chrono::Utc>) -> u64 {
     time.timestamp_millis().try_into().unwrap_or_default()
 }
 
-/// What is needed to give a job back after a panic of ours took the rest of it.
-struct Unmoved {
+/// Gives a job back when a panic of ours takes its slot, and all else that is known of it, away.
+/// A future that catches panics would do too, and be copied with all that is in it for each job.
+struct Unmoved<'a> {
+    session: &'a Session,
     job: JobId,
     token: ClaimToken,
     claim: i64,
     attempt: u16,
     release: i32,
+    suspect: bool,
 }
 
-impl Unmoved {
-    fn of(job: &Claimed) -> Self {
+impl<'a> Unmoved<'a> {
+    fn of(session: &'a Session, job: &Claimed) -> Self {
         Unmoved {
+            session,
             job: job.id,
             token: job.token,
             claim: job.claim,
             attempt: job.attempt,
             release: job.release,
+            suspect: job.lost > 0,
         }
     }
 
-    fn handed_back(self) -> Ended {
-        tracing::error!(job.id = %self.job, "the node panicked around an attempt");
+    fn forget(self) {
+        mem::forget(self);
+    }
+}
+
+impl Drop for Unmoved<'_> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Dropped with its thread: the process is on its way out.
+            return;
+        }
+        tracing::error!(job.id = %self.job, "the node broke down around an attempt");
         let message = "a fault in the node, not in the handler";
         let outcome = Outcome::HandedBack(HandBack::HostFault, Problem::new(message));
-        Ended {
+        let ended = Ended {
             job_id: self.job,
             token: self.token,
             claim: self.claim,
@@ -171,7 +185,11 @@ impl Unmoved {
             result: None,
             receipt: Some(Receipt::default()),
             log: Vec::new(),
-        }
+        };
+        self.session.leave(self.job);
+        // With no room, or nobody to hear it, the sweep gives the job back when the runner ends.
+        let _ = self.session.outcomes.try_send(ended);
+        self.session.slots.broke(self.suspect);
     }
 }
 

@@ -31,8 +31,8 @@ pub(crate) struct Ledger {
 }
 
 /// Writes until every sender is gone and everything has been answered. The first flush starts at
-/// once; further ones start beside it only when `batch` outcomes have gathered, and no more than
-/// `flushes` at a time.
+/// once; further ones start beside it only when half a batch has gathered, so that flushes stay large,
+/// and no more than `flushes` at a time.
 pub(crate) async fn run(
     ledger: Ledger,
     mut outcomes: mpsc::Receiver<Ended>,
@@ -44,7 +44,7 @@ pub(crate) async fn run(
     let mut open = true;
     loop {
         while !gathered.is_empty()
-            && (in_flight.is_empty() || (gathered.len() >= batch && in_flight.len() < flushes))
+            && (in_flight.is_empty() || (2 * gathered.len() >= batch && in_flight.len() < flushes))
         {
             let rest = gathered.split_off(fitting(&gathered));
             let flush = std::mem::replace(&mut gathered, rest);

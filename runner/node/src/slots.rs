@@ -90,6 +90,12 @@ impl Slots {
         None
     }
 
+    /// A slot has come to grief with its job.
+    pub(crate) fn broke(&self, suspect: bool) {
+        self.turns().busy -= 1;
+        self.done(suspect);
+    }
+
     /// A job has run.
     pub(crate) fn done(&self, suspect: bool) {
         if suspect {

@@ -1,10 +1,12 @@
 //! The sandbox itself: engine, pool, guest threads and the handlers loaded into it.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use stokehold_domain::{Attempt, Blob, Digest, Limits};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -165,8 +167,13 @@ impl Sandbox {
         let Some(_slot) = slot(&self.0.slots).await else {
             return task::no_slot(self.0.slot_count, SLOT_WAIT);
         };
-        let attempt = execute(&self.0.around, handler, attempt, limits, &control.0);
-        task::caught(attempt, &control).await
+        // What a panic leaves behind is the store, which is dropped with the future, and the control,
+        // whose parts are whole at every step. In one expression: a future that is passed on is
+        // copied, and this one is large.
+        AssertUnwindSafe(execute(&self.0.around, handler, attempt, limits, &control.0))
+            .catch_unwind()
+            .await
+            .unwrap_or_else(|panic| task::broken(&*panic, &control))
     }
 
     /// What is in use now.

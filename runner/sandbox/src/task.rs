@@ -1,10 +1,8 @@
 //! The task around an attempt: what happens when the host itself fails, or nobody waits any more.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use futures::FutureExt;
 use stokehold_domain::{HandBack, Outcome, Problem, Receipt};
 use tokio::task::JoinHandle;
 
@@ -29,14 +27,8 @@ impl Drop for Running {
     }
 }
 
-/// The attempt's report, or what to say of a panic in the host, which is no fault of the handler.
-pub(crate) async fn caught(attempt: impl Future<Output = Report>, control: &Control) -> Report {
-    // What the panic leaves behind is the store, which is dropped with the future, and the control,
-    // whose parts are whole at every step.
-    AssertUnwindSafe(attempt).catch_unwind().await.unwrap_or_else(|panic| broken(&*panic, control))
-}
-
-fn broken(panic: &(dyn Any + Send), control: &Control) -> Report {
+/// What to say of a panic in the host, which is no fault of the handler.
+pub(crate) fn broken(panic: &(dyn Any + Send), control: &Control) -> Report {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     tracing::error!(panic = text, "the host panicked while it ran a handler");

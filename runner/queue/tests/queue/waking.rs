@@ -1,9 +1,9 @@
 //! The wake-up hint: given while somebody sleeps, and not otherwise.
 
 use sqlx::postgres::PgListener;
-use stokehold_queue::WakeListener;
+use stokehold_queue::{NewJob, WakeListener};
 
-use crate::support::{LEASE, PATIENCE, Queue};
+use crate::support::{LEASE, PATIENCE, Queue, job};
 
 /// What is heard until the marker that is sent now.
 async fn heard(queue: &Queue, listener: &mut PgListener) -> usize {
@@ -94,4 +94,27 @@ async fn a_listener_whose_connection_is_cut_says_so_or_hears_on() {
         .await;
     // Either way the caller wakes and looks.
     let _ = tokio::time::timeout(PATIENCE, waking.heard()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hint_names_the_lanes_unless_they_are_many_or_a_job_is_due_later() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue.database.set_sleeping(runner, true).await.unwrap();
+    let mut listener = listener(&queue).await;
+    let mut said = async || {
+        let heard = tokio::time::timeout(PATIENCE, listener.recv()).await.unwrap().unwrap();
+        heard.payload().to_owned()
+    };
+    queue.job("work").await;
+    assert_eq!(said().await, format!("{kind}:0"));
+    let urgent = NewJob { priority: Some(-7), ..job("work") };
+    queue.database.enqueue(&[urgent, job("work")]).await.unwrap();
+    assert_eq!(said().await, format!("{kind}:-7,{kind}:0"));
+    let later = Some(chrono::Utc::now() + chrono::TimeDelta::seconds(1));
+    queue.database.enqueue(&[job("work"), NewJob { run_at: later, ..job("work") }]).await.unwrap();
+    assert_eq!(said().await, "", "when the next job is due, only a look can tell");
+    queue.jobs("work", 101).await;
+    assert_eq!(said().await, "");
 }

@@ -1,0 +1,97 @@
+//! The horizon on a real server: what is behind it can have nothing, and readers do not hold it back.
+
+use serde_json::Value;
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
+use stokehold_domain::KindId;
+use stokehold_queue::{ActiveLane, Horizon, Lane, Plans};
+
+use crate::support::{Queue, completed};
+
+const TICKS: usize = 4;
+
+async fn first(queue: &Queue, horizon: &mut Horizon) -> Option<i64> {
+    let tick = queue.database.tick(horizon, None).await.unwrap();
+    let first = |active: &ActiveLane| active.first;
+    tick.lanes.first().and_then(first)
+}
+
+fn lane(kind_id: KindId) -> Lane {
+    Lane { kind_id, priority: 0 }
+}
+
+async fn last_position(queue: &Queue) -> i64 {
+    queue.value("select last_value from stokehold.positions").await
+}
+
+/// Enqueues and completes that many jobs.
+async fn churn(queue: &Queue, kind: KindId, jobs: usize) {
+    let runner = queue.runner().await;
+    queue.jobs("work", jobs).await;
+    let claimed = queue.claim(runner, kind, i32::try_from(jobs).unwrap()).await;
+    let ended: Vec<_> = claimed.iter().map(completed).collect();
+    queue.database.settle(runner, &ended).await.unwrap();
+}
+
+/// Pages that the look for the first job of a lane reads from this position on.
+async fn pages_read(queue: &Queue, kind: KindId, cleared: i64) -> i64 {
+    let mut session: PgConnection = queue.options.connect().await.unwrap();
+    let settings = Plans::Kept.settings();
+    sqlx::raw_sql(settings).execute(&mut session).await.unwrap();
+    let look = format!(
+        "explain (analyze, buffers, format json)
+         select position from stokehold.jobs
+         where state = 'available' and kind_id = {kind} and priority = 0 and position > {cleared}
+         order by position limit 1"
+    );
+    let plan: Value =
+        sqlx::query_scalar(AssertSqlSafe(look)).fetch_one(&mut session).await.unwrap();
+    session.close().await.unwrap();
+    let pages = |key: &str| plan[0]["Plan"][key].as_i64().unwrap();
+    pages("Shared Hit Blocks") + pages("Shared Read Blocks")
+}
+
+#[tokio::test]
+async fn a_job_committed_late_is_found_though_others_behind_it_were_long_done() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let mut horizon = Horizon::default();
+    let mut caller = queue.pool.begin().await.unwrap();
+    sqlx::query("select stokehold.enqueue('work')").execute(&mut *caller).await.unwrap();
+    let late: i64 = last_position(&queue).await;
+    for _ in 0..TICKS {
+        churn(&queue, kind, 5).await;
+        assert_eq!(first(&queue, &mut horizon).await, None);
+    }
+    assert!(horizon.cleared(lane(kind)) < late);
+    caller.commit().await.unwrap();
+    assert_eq!(first(&queue, &mut horizon).await, Some(late));
+    // It stays in sight for as long as it is there.
+    for _ in 0..TICKS {
+        assert_eq!(first(&queue, &mut horizon).await, Some(late));
+    }
+    assert_eq!(horizon.cleared(lane(kind)), late - 1);
+}
+
+#[tokio::test]
+async fn an_old_snapshot_does_not_hold_the_horizon_back() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let mut reader: PgConnection = queue.options.connect().await.unwrap();
+    sqlx::raw_sql("begin isolation level repeatable read; select count(*) from stokehold.jobs")
+        .execute(&mut reader)
+        .await
+        .unwrap();
+    let mut horizon = Horizon::default();
+    churn(&queue, kind, 3_000).await;
+    let churned = last_position(&queue).await;
+    for _ in 0..TICKS {
+        assert_eq!(first(&queue, &mut horizon).await, None);
+    }
+    assert_eq!(horizon.cleared(lane(kind)), churned);
+    // And so a look does not come upon the 3,000 entries that nobody may remove.
+    let all = pages_read(&queue, kind, 0).await;
+    let behind = pages_read(&queue, kind, churned).await;
+    assert!(all > 30 && behind < 10, "{all} pages from the start, {behind} from the horizon");
+    reader.close().await.unwrap();
+}
