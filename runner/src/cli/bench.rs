@@ -1,270 +1,359 @@
-//! `stokehold bench`: how fast this machine and its PostgreSQL run sandboxed jobs.
-//!
-//! Two parts on a durable database of its own (or the one given). *Burn-down*: all jobs are enqueued
-//! before the runner starts; the rate is jobs over the time from the first claim to the last recorded
-//! outcome. *Latency*: single jobs, spaced out, on an idle runner; the percentiles are of the times
-//! that the database itself wrote down, so no clock of ours is compared with its.
+//! `stokehold bench`: how fast this machine and its PostgreSQL run sandboxed jobs. What is measured
+//! and how stands in [`crate::bench`]; here the flags are made into a workload, or refused.
 
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::ValueEnum;
-use hdrhistogram::Histogram;
-use serde::Serialize;
-use stokehold_domain::{Blob, Digest, JobId, KindId, Limits};
-use stokehold_node::Node;
-use stokehold_queue::bench::JobTimes;
-use stokehold_queue::{Database, DatabaseOptions, KindPolicy, NewJob, NewModule};
-use stokehold_sandbox::Sandbox;
-use tokio_util::sync::CancellationToken;
+use stokehold_domain::{Blob, EngineLimits, blob};
+use stokehold_node::NodeConfig;
 
 use super::database::DatabaseArgs;
+use super::fault::Fault;
 use super::output::Output;
-use super::runner_cmd;
-use crate::dev::{self, DatabaseChoice};
-use crate::services::{self, NodeArgs};
-
-/// Jobs in one enqueueing call.
-const BATCH: usize = 1_000;
-/// How long nothing may end before the benchmark gives up.
-const STALLED: Duration = Duration::from_secs(60);
+use super::{payload, units};
+use crate::bench::bed::{Bed, BedOptions};
+use crate::bench::handler::Handler;
+use crate::bench::report::{BUILD, Report};
+use crate::bench::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
+use crate::bench::{plot, repetition};
+use crate::shutdown;
 
 /// Measure how fast this machine and database are
 #[derive(clap::Args, Debug)]
 #[command(after_help = "\
 Examples:
   stokehold bench
-  stokehold bench --jobs 100000 --slots 16 --handler noop-command --json
+  stokehold bench --jobs 400000 --slots 16 --handler noop-command --json
+  stokehold bench --shape steady --rate 500 --duration 30s --enqueue api --plot steady.svg
 
 It runs on a durable database of its own, thrown away at the end; with --database-url or
-DATABASE_URL on that one, in kinds whose names begin with `bench.`.")]
+DATABASE_URL on that one, in kinds whose names begin with `bench.`, which are deleted at the end.")]
 pub(crate) struct Args {
-    /// Jobs to burn down
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    jobs: usize,
-    /// Single jobs to measure the latency with
-    #[arg(long, value_name = "N", default_value_t = 500)]
-    latency_jobs: usize,
-    /// Time between those
-    #[arg(long, value_name = "DURATION", default_value = "10ms", value_parser = super::units::parse_duration)]
-    spacing: Duration,
-    /// Bytes in each payload
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    payload_bytes: usize,
-    /// The handler, which does nothing
-    #[arg(long, value_enum, default_value = "noop")]
-    handler: Handler,
     #[command(flatten)]
-    node: NodeArgs,
+    load: LoadArgs,
+    /// Attempts at once on each node
+    #[arg(long, value_name = "N", env = "STOKEHOLD_SLOTS")]
+    slots: Option<usize>,
+    /// Nodes, each a process of its own
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    nodes: Option<usize>,
+    /// Jobs to run before anything is measured
+    #[arg(long, value_name = "N")]
+    warm_up: Option<usize>,
+    /// Times to measure; the figures are the medians
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    repeat: Option<usize>,
+    /// Draw throughput and latency over time into this file, as SVG
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PathBuf>,
+    /// Count statements too, with pg_stat_statements on the scratch server
+    #[arg(long)]
+    statements: bool,
+    /// Measure although the database has live jobs or runners
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     database: DatabaseArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Handler {
-    /// A component of the typed contract
-    Noop,
-    /// A WASI command
-    NoopCommand,
+/// What is to be run. What is absent depends on the shape.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Load")]
+struct LoadArgs {
+    /// When jobs come [default: burn-down]
+    #[arg(long, value_enum)]
+    shape: Option<ShapeName>,
+    /// Jobs to burn down [default: 20000]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    jobs: Option<usize>,
+    /// Jobs a second of a steady load
+    #[arg(long, value_name = "R", value_parser = rate)]
+    rate: Option<f64>,
+    /// Jobs at once in a burst
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    burst: Option<usize>,
+    /// From one burst to the next
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    every: Option<Duration>,
+    /// How long a steady load or bursts go on
+    #[arg(long, value_name = "DURATION", value_parser = some_time)]
+    duration: Option<Duration>,
+    /// What each job runs: noop, noop-command, sleep, or a module's file [default: noop]
+    #[arg(long, value_name = "NAME|FILE")]
+    handler: Option<String>,
+    /// How long each job of the handler `sleep` sleeps [default: 100ms]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    sleep: Option<Duration>,
+    /// Bytes in each payload [default: 10]
+    #[arg(long, value_name = "N", conflicts_with = "payload_file")]
+    payload_bytes: Option<usize>,
+    /// A file with the payload of each job
+    #[arg(long, value_name = "FILE")]
+    payload_file: Option<PathBuf>,
+    /// What the payload is; by default told from the file's name, else application/json
+    #[arg(long, value_name = "TYPE", value_parser = payload::media_type)]
+    media_type: Option<String>,
+    /// How jobs come in [default: sql]
+    #[arg(long, value_enum)]
+    enqueue: Option<Entrance>,
+    /// Connections or tasks that enqueue [default: 1 to enqueue a burn-down by SQL, else 16]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    clients: Option<usize>,
+    /// Jobs in one enqueueing call [default: 1000 for a burn-down and api-bulk, else 1]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    enqueue_batch: Option<usize>,
+    /// Single jobs to measure the latency of an idle fleet with, after a burn-down [default: 500]
+    #[arg(long, value_name = "N")]
+    latency_jobs: Option<usize>,
+    /// Time between those [default: 10ms]
+    #[arg(long, value_name = "DURATION", value_parser = units::parse_duration)]
+    spacing: Option<Duration>,
 }
 
-impl Handler {
-    fn bytes(self) -> &'static [u8] {
-        match self {
-            Handler::Noop => include_bytes!(concat!(env!("OUT_DIR"), "/noop.wasm")),
-            Handler::NoopCommand => include_bytes!(concat!(env!("OUT_DIR"), "/noop-command.wasm")),
-        }
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ShapeName {
+    /// All before the first one may run
+    BurnDown,
+    /// One after another at an even rate
+    Steady,
+    /// Many at once, again and again
+    Bursts,
+}
+
+/// Measures and prints the figures. However it ends, nothing of it is left.
+pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
+    // First: an interruption while the server is made must not leave it behind.
+    let stop = shutdown::on_signal()?;
+    let workload = args.workload()?;
+    let repeat = args.repeat.unwrap_or(1);
+    let options = args.bed()?;
+    if BUILD == "debug" {
+        output.note("This is a debug build: its figures mean little.");
     }
+    let bed = Bed::open(options, output).await?;
+    let report = stop.run_until_cancelled(measure(&bed, &workload, repeat)).await;
+    if report.is_none() {
+        output.note("Interrupted: taking everything away …");
+    }
+    bed.close().await?;
+    let report = report.unwrap_or_else(|| Err(Fault::interrupted().into()))?;
+    if let Some(file) = &args.plot {
+        draw(&report, file)?;
+    }
+    if output.is_json() {
+        output.document(&report)?;
+    } else {
+        output.fields(&report.fields())?;
+    }
+    Ok(())
 }
 
-#[derive(Serialize)]
-struct Report {
-    jobs: usize,
-    slots: usize,
-    payload_bytes: usize,
-    handler: String,
-    enqueue_jobs_per_s: f64,
-    burn_down_s: f64,
-    jobs_per_s: f64,
-    latency_jobs: usize,
-    enqueue_to_start_ms: Percentiles,
-    enqueue_to_done_ms: Percentiles,
-    cores: usize,
-}
-
-#[derive(Serialize)]
-struct Percentiles {
-    p50: f64,
-    p95: f64,
-    p99: f64,
-    max: f64,
-}
-
-impl Percentiles {
-    /// Three digits are kept, which is more than two runs agree in.
-    fn of(seconds: impl Iterator<Item = f64>) -> anyhow::Result<Percentiles> {
-        let mut microseconds = Histogram::<u64>::new(3)?;
-        for value in seconds {
-            microseconds.record((value.max(0.0) * 1e6) as u64)?;
+async fn measure(bed: &Bed, workload: &Workload, repeat: usize) -> anyhow::Result<Report> {
+    let server = bed.database.server_facts().await?;
+    let mut repetitions = Vec::new();
+    for n in 1..=repeat {
+        if repeat > 1 {
+            bed.output.note(format!("Repetition {n} of {repeat}"));
         }
-        let ms = |quantile| microseconds.value_at_quantile(quantile) as f64 / 1e3;
-        Ok(Percentiles {
-            p50: ms(0.5),
-            p95: ms(0.95),
-            p99: ms(0.99),
-            max: microseconds.max() as f64 / 1e3,
+        repetitions.push(repetition::run(bed, workload).await?);
+    }
+    Ok(Report::of(workload, repetitions, server))
+}
+
+fn draw(report: &Report, file: &PathBuf) -> anyhow::Result<()> {
+    let Some(last) = report.repetitions.last() else { return Ok(()) };
+    let title = format!(
+        "{} of {} jobs of {}: {:.0} jobs/s",
+        report.shape, last.jobs, report.handler, last.jobs_per_s
+    );
+    std::fs::write(file, plot::draw(&title, &last.timeline))
+        .with_context(|| format!("the plot {} could not be written", file.display()))
+}
+
+impl Args {
+    fn bed(&self) -> Result<BedOptions, Fault> {
+        let url = self.database.url();
+        if self.statements && url.is_some() {
+            return Err(Fault::usage(
+                "--statements prepares a scratch server, and --database-url or \
+                DATABASE_URL names another one",
+            )
+            .hint("Load pg_stat_statements there and create the extension: it is found then."));
+        }
+        if let Some(file) = &self.plot
+            && file
+                .parent()
+                .is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir())
+        {
+            let message = format!("there is no folder for the plot {}", file.display());
+            return Err(Fault::not_found(message));
+        }
+        Ok(BedOptions { url, force: self.force, statements: self.statements })
+    }
+
+    fn workload(&self) -> anyhow::Result<Workload> {
+        let load = &self.load;
+        let shape = load.shape()?;
+        let handler = Handler::find(load.handler.as_deref().unwrap_or("noop"))?;
+        let payload = load.payload(&handler)?;
+        let entrance = load.enqueue.unwrap_or(Entrance::Sql);
+        let few_calls = shape.holds_back() && entrance == Entrance::Sql;
+        let batched = few_calls || entrance == Entrance::ApiBulk;
+        let batch_jobs = match load.enqueue_batch {
+            Some(more) if more > 1 && entrance == Entrance::Api => {
+                return Err(Fault::usage(
+                    "--enqueue api makes one job a request, which --enqueue-batch contradicts",
+                )
+                .hint("Say --enqueue api-bulk for many jobs a request.")
+                .into());
+            }
+            Some(batch) if batch > stokehold_queue::enqueue::MAX_JOBS => {
+                let most = stokehold_queue::enqueue::MAX_JOBS;
+                return Err(Fault::usage(format!(
+                    "--enqueue-batch {batch}: one call takes {most} jobs at most"
+                ))
+                .into());
+            }
+            Some(batch) => batch,
+            None if batched => BATCH_JOBS,
+            None => 1,
+        };
+        let singles = match (shape.holds_back(), load.latency_jobs, load.spacing) {
+            (true, jobs, spacing) => Singles {
+                jobs: jobs.unwrap_or(500),
+                spacing: spacing.unwrap_or(Duration::from_millis(10)),
+            },
+            (false, None | Some(0), None) => Singles { jobs: 0, spacing: Duration::ZERO },
+            (false, ..) => {
+                return Err(Fault::usage(format!(
+                    "--latency-jobs and --spacing are for an idle fleet after a burn-down; --shape {} \
+                     measures the latency of its own jobs",
+                    shape.name()
+                ))
+                .into());
+            }
+        };
+        let slots = self.slots.unwrap_or(32);
+        NodeConfig { slots, ..NodeConfig::default() }
+            .check()
+            .map_err(|error| Fault::usage(format!("--slots: {error}")))?;
+        Ok(Workload {
+            shape,
+            handler,
+            payload,
+            entrance,
+            clients: load.clients.unwrap_or(if few_calls { 1 } else { 16 }),
+            batch_jobs,
+            slots,
+            nodes: self.nodes.unwrap_or(1),
+            node_flags: Vec::new(),
+            warm_up: self.warm_up.unwrap_or(0),
+            singles,
         })
     }
 }
 
-/// Runs both parts and prints the figures.
-pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
-    args.node.config().check()?;
-    if args.jobs == 0 {
-        bail!("--jobs is 0: there is nothing to measure");
-    }
-    let choice = match args.database.url() {
-        Some(url) => DatabaseChoice::Url(url),
-        None => DatabaseChoice::Scratch,
-    };
-    let opened = dev::open_database(choice).await?;
-    let report = tokio::select! {
-        report = measure(&args, &opened.url, output) => report,
-        _ = tokio::signal::ctrl_c() => Err(super::fault::Fault::interrupted().into()),
-    };
-    opened.close().await?;
-    let report = report?;
-    if output.is_json() {
-        output.document(&report)?;
-        return Ok(());
-    }
-    let percentiles = |p: &Percentiles| {
-        format!("p50 {:.2}   p95 {:.2}   p99 {:.2}   max {:.2} ms", p.p50, p.p95, p.p99, p.max)
-    };
-    output.fields(&[
-        (
-            "throughput",
-            format!(
-                "{:.0} jobs/s ({} jobs in {:.2} s, {} slots, {} cores)",
-                report.jobs_per_s, report.jobs, report.burn_down_s, report.slots, report.cores
-            ),
-        ),
-        ("enqueueing", format!("{:.0} jobs/s", report.enqueue_jobs_per_s)),
-        ("enqueue to start", percentiles(&report.enqueue_to_start_ms)),
-        ("enqueue to done", percentiles(&report.enqueue_to_done_ms)),
-    ])?;
-    Ok(())
-}
-
-async fn measure(args: &Args, url: &str, output: &Output) -> anyhow::Result<Report> {
-    let options = DatabaseOptions::from_url(url)?;
-    let database = Database::connect(options.clone()).await?;
-    database.migrate().await?;
-    let sandbox = args.node.sandbox().await?;
-    let kind = prepare(&database, &sandbox, args).await?;
-    let name = kind.1.clone();
-    let job = |_| NewJob::new(name.clone(), Blob::json(payload(args.payload_bytes)));
-
-    output.note(format!("Enqueueing {} jobs …", args.jobs));
-    let begun = Instant::now();
-    let mut first = None;
-    for from in (0..args.jobs).step_by(BATCH) {
-        let jobs: Vec<NewJob> = (from..args.jobs.min(from + BATCH)).map(job).collect();
-        let ids = database.enqueue(&jobs).await?;
-        first = first.or(ids.first().copied());
-    }
-    let before = JobId(first.map_or(0, |id| id.0 - 1));
-    let enqueue_s = begun.elapsed().as_secs_f64();
-
-    output.note("Burning them down …");
-    let stop = CancellationToken::new();
-    let pool = services::pool(&options, runner_cmd::CONNECTIONS);
-    let node = Node::new(pool, sandbox, args.node.config())?;
-    let mut registered = node.registered();
-    let node = tokio::spawn({
-        let stop = stop.clone();
-        async move { node.run(stop).await }
-    });
-    let _guard = stop.drop_guard_ref();
-    registered.wait_for(Option::is_some).await.context("the runner did not start")?;
-    wait_until_done(&database, kind.0).await?;
-    let times = database.job_times(kind.0, before).await?;
-    if times.len() != args.jobs {
-        bail!("{} of {} jobs have ended", times.len(), args.jobs);
-    }
-    let burn_down_s = span(&times);
-    let last = JobId(before.0 + i64::try_from(args.jobs)?);
-
-    output.note(format!("Measuring the latency with {} single jobs …", args.latency_jobs));
-    for n in 0..args.latency_jobs {
-        tokio::time::sleep(args.spacing).await;
-        database.enqueue(&[job(n)]).await?;
-    }
-    wait_until_done(&database, kind.0).await?;
-    let singles = database.job_times(kind.0, last).await?;
-    stop.cancel();
-    node.await??;
-    database.close().await;
-    Ok(Report {
-        jobs: args.jobs,
-        slots: args.node.slots,
-        payload_bytes: args.payload_bytes,
-        handler: args
-            .handler
-            .to_possible_value()
-            .map_or_else(String::new, |v| v.get_name().to_owned()),
-        enqueue_jobs_per_s: args.jobs as f64 / enqueue_s,
-        burn_down_s,
-        jobs_per_s: args.jobs as f64 / burn_down_s,
-        latency_jobs: singles.len(),
-        enqueue_to_start_ms: Percentiles::of(singles.iter().map(|job| job.start_s))?,
-        enqueue_to_done_ms: Percentiles::of(singles.iter().map(|job| job.done_s))?,
-        cores: std::thread::available_parallelism().map_or(0, usize::from),
-    })
-}
-
-/// A kind of its own for the run, so that what stands in the database already does not count.
-async fn prepare(
-    database: &Database,
-    sandbox: &Sandbox,
-    args: &Args,
-) -> anyhow::Result<(KindId, String)> {
-    let bytes = args.handler.bytes();
-    let admission = sandbox.admit(bytes)?;
-    let report = serde_json::to_value(&admission)?;
-    let digest: Digest = admission.digest;
-    database.put_module(NewModule { digest, bytes, report: &report }).await?;
-    let name = format!("bench.{}", std::process::id());
-    let (kind, _) = database.put_kind(&name, &KindPolicy::default()).await?;
-    database.create_release(&name, digest, &Limits::DEFAULT, true).await?;
-    Ok((kind.id, name))
-}
-
-/// A JSON string of about that many bytes.
-fn payload(bytes: usize) -> Vec<u8> {
-    format!("\"{}\"", "x".repeat(bytes.saturating_sub(2))).into_bytes()
-}
-
-async fn wait_until_done(database: &Database, kind: KindId) -> anyhow::Result<()> {
-    let (mut left, mut moved_at) = (i64::MAX, Instant::now());
-    loop {
-        let now = database.count_live(kind).await?;
-        if now == 0 {
-            return Ok(());
+impl LoadArgs {
+    fn shape(&self) -> Result<Shape, Fault> {
+        let name = self.shape.unwrap_or(ShapeName::BurnDown);
+        let word = name.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
+        let given = [
+            ("--jobs", self.jobs.is_some(), name == ShapeName::BurnDown),
+            ("--rate", self.rate.is_some(), name == ShapeName::Steady),
+            ("--burst", self.burst.is_some(), name == ShapeName::Bursts),
+            ("--every", self.every.is_some(), name == ShapeName::Bursts),
+            ("--duration", self.duration.is_some(), name != ShapeName::BurnDown),
+        ];
+        if let Some((flag, ..)) = given.iter().find(|(_, given, fits)| *given && !*fits) {
+            return Err(Fault::usage(format!("{flag} does not belong to --shape {word}"))
+                .hint("A burn-down takes --jobs; steady --rate and --duration; bursts --burst, --every and --duration."));
         }
-        if now < left {
-            (left, moved_at) = (now, Instant::now());
+        let missing = |flag: &str| Fault::usage(format!("--shape {word} needs {flag}"));
+        let shape = match name {
+            ShapeName::BurnDown => Shape::BurnDown { jobs: self.jobs.unwrap_or(20_000) },
+            ShapeName::Steady => Shape::Steady {
+                jobs_per_s: self.rate.ok_or_else(|| missing("--rate"))?,
+                duration: self.duration.ok_or_else(|| missing("--duration"))?,
+            },
+            ShapeName::Bursts => Shape::Bursts {
+                burst: self.burst.ok_or_else(|| missing("--burst"))?,
+                every: self.every.ok_or_else(|| missing("--every"))?,
+                duration: self.duration.ok_or_else(|| missing("--duration"))?,
+            },
+        };
+        if shape.jobs() == 0 {
+            return Err(Fault::usage(
+                "at that rate no job comes in that time: raise --rate or --duration",
+            ));
         }
-        if moved_at.elapsed() > STALLED {
-            bail!("{now} jobs are left and none has ended for {} s", STALLED.as_secs());
+        Ok(shape)
+    }
+
+    fn payload(&self, handler: &Handler) -> anyhow::Result<Blob> {
+        if handler.sleeps() {
+            if self.payload_bytes.is_some() || self.payload_file.is_some() {
+                return Err(Fault::usage(
+                    "the payload of the handler `sleep` says how long to sleep",
+                )
+                .hint("Say it with --sleep.")
+                .into());
+            }
+            let sleep = self.sleep.unwrap_or(Duration::from_millis(100));
+            return Ok(Blob::json(sleep.as_millis().to_string()));
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        if self.sleep.is_some() {
+            return Err(
+                Fault::usage("--sleep is for the handler `sleep`: add --handler sleep").into()
+            );
+        }
+        let most = EngineLimits::PAYLOAD_BYTES;
+        if let Some(file) = &self.payload_file {
+            let bytes = payload::read_file(file, "payload", most as u64)?;
+            let told = || payload::media_type_of(file).unwrap_or(blob::JSON).to_owned();
+            let media_type = self.media_type.clone().unwrap_or_else(told);
+            if blob::is_json(&media_type) {
+                payload::check_json(&bytes, &format!("the file {}", file.display()))?;
+            }
+            return Ok(Blob { media_type, bytes });
+        }
+        let size = self.payload_bytes.unwrap_or(10);
+        let media_type = self.media_type.clone().unwrap_or_else(|| blob::JSON.to_owned());
+        let is_json = blob::is_json(&media_type);
+        if size > most || is_json && size < 2 {
+            let least = if is_json { 2 } else { 0 };
+            let message = format!(
+                "--payload-bytes {size}: a payload of {media_type} has {least} to {most} bytes here"
+            );
+            return Err(Fault::usage(message).into());
+        }
+        let bytes =
+            if is_json { format!("\"{}\"", "x".repeat(size - 2)) } else { "x".repeat(size) };
+        Ok(Blob { media_type, bytes: bytes.into_bytes() })
     }
 }
 
-/// From the first start to the last outcome, in seconds.
-fn span(times: &[JobTimes]) -> f64 {
-    let starts = times.iter().map(|job| job.enqueued_s + job.start_s);
-    let ends = times.iter().map(|job| job.enqueued_s + job.done_s);
-    ends.fold(f64::MIN, f64::max) - starts.fold(f64::MAX, f64::min)
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match units::parse_count(text)?.try_into() {
+        Ok(0) => Err("it has to be 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("that is too many".to_owned()),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate: f64 =
+        text.parse().map_err(|_| format!("{text:?} is not a number of jobs a second"))?;
+    // Up to a million a second, which nothing here reaches.
+    if rate > 0.0 && rate <= 1e6 {
+        Ok(rate)
+    } else {
+        Err("more than 0 and at most 1000000".to_owned())
+    }
+}
+
+fn some_time(text: &str) -> Result<Duration, String> {
+    let duration = units::parse_duration(text)?;
+    if duration.is_zero() { Err("it has to be longer than zero".to_owned()) } else { Ok(duration) }
 }

@@ -1,0 +1,13 @@
+//! What the benchmark asks of a database and does to it. Nothing here is used to run jobs.
+
+mod filling;
+mod gauges;
+mod removal;
+mod snapshot;
+mod standing;
+mod times;
+
+pub use gauges::{DatabaseGauges, Endpoint};
+pub use snapshot::HeldSnapshot;
+pub use standing::Standing;
+pub use times::{JobSpan, JobTimes};
