@@ -12,6 +12,7 @@ use stokehold_queue::{Database, DatabaseOptions, KindPolicy, NewModule};
 use stokehold_sandbox::{Sandbox, SandboxConfig};
 
 use super::handler::Handler;
+use crate::cli::database;
 use crate::cli::fault::Fault;
 use crate::cli::output::Output;
 use crate::cli::text::counted;
@@ -95,8 +96,7 @@ impl Bed {
     }
 
     async fn on(url: &str, force: bool, statements: bool) -> anyhow::Result<(Database, Sandbox)> {
-        let options =
-            DatabaseOptions { call_deadline: CALL_DEADLINE, ..DatabaseOptions::from_url(url)? };
+        let options = DatabaseOptions { call_deadline: CALL_DEADLINE, ..database::options(url)? };
         let database = Database::connect(options).await?;
         database.migrate().await?;
         if !force {
@@ -110,14 +110,14 @@ impl Bed {
         Ok((database, services::start_sandbox(config).await?))
     }
 
+    /// Whether a scratch server could count statements.
+    pub(crate) fn can_count_statements() -> bool {
+        Binaries::find(None).is_ok_and(|binaries| binaries.has_library(STATEMENTS))
+    }
+
     /// Where children leave what they say.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
-    }
-
-    /// Whether the server is thrown away at the end.
-    pub(crate) fn is_scratch(&self) -> bool {
-        self.is_scratch
     }
 
     /// A name that nothing else in the database has.
@@ -134,6 +134,16 @@ impl Bed {
     /// A kind of its own for a run, so that what stands in the database already does not count. One
     /// that is not active is claimed from when [`Bed::activate`] says so.
     pub(crate) async fn kind(&self, handler: &Handler, active: bool) -> anyhow::Result<BenchKind> {
+        self.limited_kind(handler, active, &Limits::DEFAULT).await
+    }
+
+    /// The same with limits of its own.
+    pub(crate) async fn limited_kind(
+        &self,
+        handler: &Handler,
+        active: bool,
+        limits: &Limits,
+    ) -> anyhow::Result<BenchKind> {
         let admission = self.admitting.admit(&handler.bytes)?;
         let report = serde_json::to_value(&admission)?;
         let digest = admission.digest;
@@ -144,7 +154,7 @@ impl Bed {
         let name = self.fresh_name("kind");
         let policy = KindPolicy { queue: self.queue(), ..KindPolicy::default() };
         let (kind, _) = self.database.put_kind(&name, &policy).await?;
-        self.database.create_release(&name, digest, &Limits::DEFAULT, active).await?;
+        self.database.create_release(&name, digest, limits, active).await?;
         Ok(BenchKind { id: kind.id, name })
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Outcome {
 pub(crate) struct Bucket {
     /// Where it begins, counted from the first start.
     pub(crate) from_s: f64,
-    /// How long it is; the last one may be shorter than the rest.
+    /// How long it is.
     pub(crate) width_s: f64,
     /// Jobs that ended in it.
     pub(crate) jobs: u64,
@@ -49,34 +49,50 @@ pub(crate) struct Bucket {
 }
 
 impl Outcome {
-    /// Reads what became of the jobs of a kind with ids above `after`.
+    /// Reads what became of the jobs of some kinds with ids above `after`.
     ///
     /// # Errors
-    /// When not exactly `wanted` of them ended, or not all of them well: figures of failures are none.
+    /// When not exactly `wanted` of them ended.
     pub(crate) async fn read(
         database: &Database,
-        kind: KindId,
+        kinds: &[KindId],
         after: JobId,
         wanted: usize,
     ) -> anyhow::Result<Outcome> {
-        let span = database.job_span(kind, after).await?;
-        let span = span.context("none of the jobs has ended")?;
-        if usize::try_from(span.jobs)? != wanted {
-            bail!("{} of {wanted} jobs have ended", span.jobs);
+        let outcome = Outcome::read_ended(database, kinds, after).await?;
+        if outcome.jobs != wanted {
+            bail!("{} of {wanted} jobs have ended", outcome.jobs);
         }
+        Ok(outcome)
+    }
+
+    /// The same of those that ended, however many there were.
+    ///
+    /// # Errors
+    /// When one of them ended badly: figures of failures are none.
+    pub(crate) async fn read_ended(
+        database: &Database,
+        kinds: &[KindId],
+        after: JobId,
+    ) -> anyhow::Result<Outcome> {
+        let span = database.job_span(kinds, after).await?;
+        let span = span.context("none of the jobs has ended")?;
         if span.completed != span.jobs {
             let failed = span.jobs - span.completed;
             bail!(
-                "{failed} of {wanted} jobs ended badly: the handler has to succeed to be measured"
+                "{failed} of {} jobs ended badly: the handler has to succeed to be measured",
+                span.jobs
             );
         }
         let span_s = (span.last_end_s - span.first_start_s).max(1e-6);
-        let width_s = bucket_width(span_s);
-        let mut buckets = vec![Times::coarse()?; (span_s / width_s).ceil().max(1.0) as usize];
+        // All of one width: a last one of a millisecond would show any rate.
+        let pieces = (span_s / bucket_width(span_s)).ceil().max(1.0);
+        let width_s = span_s / pieces;
+        let mut buckets = vec![Times::coarse()?; pieces as usize];
         let (mut start, mut done) = (Times::precise()?, Times::precise()?);
         let mut from = after;
         loop {
-            let page = database.job_times(kind, from, PAGE_JOBS).await?;
+            let page = database.job_times(kinds, from, PAGE_JOBS).await?;
             let Some(last) = page.last() else { break };
             from = last.id;
             for job in &page {
@@ -87,19 +103,21 @@ impl Outcome {
                 buckets[place].add(job.done_s)?;
             }
         }
-        let timeline = buckets.iter().enumerate().map(|(n, times)| {
-            let from_s = n as f64 * width_s;
-            let width_s = width_s.min(span_s - from_s).max(1e-6);
-            Bucket {
-                from_s,
-                width_s,
-                jobs: times.len(),
-                jobs_per_s: times.len() as f64 / width_s,
-                enqueue_to_done_p50_ms: times.quantile_ms(0.5),
-                enqueue_to_done_p99_ms: times.quantile_ms(0.99),
-            }
+        let timeline = buckets.iter().enumerate().map(|(n, times)| Bucket {
+            from_s: n as f64 * width_s,
+            width_s,
+            jobs: times.len(),
+            jobs_per_s: times.len() as f64 / width_s,
+            enqueue_to_done_p50_ms: times.quantile_ms(0.5),
+            enqueue_to_done_p99_ms: times.quantile_ms(0.99),
         });
-        Ok(Outcome { jobs: wanted, span_s, start, done, timeline: timeline.collect() })
+        Ok(Outcome {
+            jobs: span.jobs.try_into()?,
+            span_s,
+            start,
+            done,
+            timeline: timeline.collect(),
+        })
     }
 
     /// Jobs by the second.

@@ -1,7 +1,5 @@
 //! Distributions of times.
 
-use std::time::Duration;
-
 use anyhow::Context;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -42,11 +40,6 @@ impl Times {
     pub(crate) fn add(&mut self, seconds: f64) -> anyhow::Result<()> {
         self.microseconds.record((seconds.max(0.0) * 1e6) as u64)?;
         Ok(())
-    }
-
-    /// Adds one time.
-    pub(crate) fn add_duration(&mut self, duration: Duration) -> anyhow::Result<()> {
-        self.add(duration.as_secs_f64())
     }
 
     /// How many there are.

@@ -3,18 +3,17 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use stokehold_domain::JobId;
 use stokehold_queue::bench::DatabaseGauges;
 
 use super::bed::{Bed, BenchKind};
-use super::door::Door;
+use super::door::{Caller, Door};
 use super::fleet::{Fleet, FleetOptions};
 use super::load;
 use super::meter::{CpuReading, Meter, Work};
 use super::outcome::{Bucket, Outcome};
 use super::percentiles::Percentiles;
 use super::wait;
-use super::workload::{Shape, Singles, Workload};
+use super::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
 
 /// What a session of the server that ended may take to hand in what it counted.
 const COUNTED: Duration = Duration::from_millis(300);
@@ -102,11 +101,11 @@ async fn burn_down(bed: &Bed, workload: &Workload, meter: &Meter) -> anyhow::Res
     bed.output.note("Burning them down …");
     let before = (meter.read(Some(&fleet), None), bed.database.gauges().await?);
     bed.activate(&kind).await?;
-    wait::until_done(&bed.database, &fleet, kind.id, after).await?;
+    wait::until_done(&bed.database, &fleet, &[kind.id], after).await?;
     let clock = meter.read(Some(&fleet), None);
     fleet.stop().await?;
     let work = finish(bed, (&before.0, &before.1), &clock, jobs).await?;
-    let outcome = Outcome::read(&bed.database, kind.id, after, jobs).await?;
+    let outcome = Outcome::read(&bed.database, &[kind.id], after, jobs).await?;
     Ok(Measured { outcome, enqueued_in, enqueue: Some(enqueue), work })
 }
 
@@ -123,13 +122,13 @@ async fn paced(bed: &Bed, workload: &Workload, meter: &Meter) -> anyhow::Result<
     let before = (meter.read(Some(&fleet), door.api()), bed.database.gauges().await?);
     let enqueued_in =
         load::enqueue(&caller, &workload.shape, workload.clients, workload.batch_jobs).await?;
-    wait::until_done(&bed.database, &fleet, kind.id, after).await?;
+    wait::until_done(&bed.database, &fleet, &[kind.id], after).await?;
     let clock = meter.read(Some(&fleet), door.api());
     drop(caller);
     door.close().await?;
     fleet.stop().await?;
     let work = finish(bed, (&before.0, &before.1), &clock, jobs).await?;
-    let outcome = Outcome::read(&bed.database, kind.id, after, jobs).await?;
+    let outcome = Outcome::read(&bed.database, &[kind.id], after, jobs).await?;
     Ok(Measured { outcome, enqueued_in, enqueue: None, work })
 }
 
@@ -157,49 +156,49 @@ async fn warm_up(bed: &Bed, workload: &Workload, fleet: &Fleet) -> anyhow::Resul
     bed.output.note(format!("Warming up with {} jobs …", workload.warm_up));
     let kind = bed.kind(&workload.handler, true).await?;
     let shape = Shape::BurnDown { jobs: workload.warm_up };
-    let batched = Workload { entrance: super::workload::Entrance::Sql, ..workload.clone() };
+    let batched = Workload { entrance: Entrance::Sql, ..workload.clone() };
     let door = Door::open(bed, &batched).await?;
     let caller = door.caller(&kind.name, &workload.payload)?;
     let after = bed.database.newest_job().await?;
-    load::enqueue(&caller, &shape, 1, super::workload::BATCH_JOBS).await?;
-    wait::until_done(&bed.database, fleet, kind.id, after).await?;
+    load::enqueue(&caller, &shape, 1, BATCH_JOBS).await?;
+    wait::until_done(&bed.database, fleet, &[kind.id], after).await?;
     drop(caller);
     door.close().await
 }
 
-/// Single jobs, spaced out, on a fleet that has nothing else to do.
+/// Single jobs on a fleet that has nothing else to do.
 async fn measure_idle(bed: &Bed, workload: &Workload, singles: Singles) -> anyhow::Result<Outcome> {
     let fleet = Fleet::start(bed, &workload.fleet()).await?;
     let kind = bed.kind(&workload.handler, true).await?;
     let door = Door::open(bed, workload).await?;
     bed.output.note(format!("Measuring the latency with {} single jobs …", singles.jobs));
-    let after = single_jobs(bed, &door, workload, &kind, &fleet, singles).await?;
+    let caller = door.caller(&kind.name, &workload.payload)?;
+    let outcome = single_jobs(bed, &fleet, &caller, &kind, singles).await?;
+    drop(caller);
     door.close().await?;
     fleet.stop().await?;
-    Outcome::read(&bed.database, kind.id, after, singles.jobs).await
+    Ok(outcome)
 }
 
-/// Enqueues them and waits for the last; returns the id after which they begin. One goes ahead and
-/// does not count: it finds the code not yet compiled.
-async fn single_jobs(
+/// Runs single jobs, spaced out. One goes ahead and does not count: it finds the code not yet
+/// compiled.
+pub(crate) async fn single_jobs(
     bed: &Bed,
-    door: &Door,
-    workload: &Workload,
-    kind: &BenchKind,
     fleet: &Fleet,
+    caller: &Caller,
+    kind: &BenchKind,
     singles: Singles,
-) -> anyhow::Result<JobId> {
-    let caller = door.caller(&kind.name, &workload.payload)?;
+) -> anyhow::Result<Outcome> {
     let before = bed.database.newest_job().await?;
     caller.enqueue(1).await?;
-    wait::until_done(&bed.database, fleet, kind.id, before).await?;
+    wait::until_done(&bed.database, fleet, &[kind.id], before).await?;
     let after = bed.database.newest_job().await?;
     for _ in 0..singles.jobs {
         tokio::time::sleep(singles.spacing).await;
         caller.enqueue(1).await?;
     }
-    wait::until_done(&bed.database, fleet, kind.id, after).await?;
-    Ok(after)
+    wait::until_done(&bed.database, fleet, &[kind.id], after).await?;
+    Outcome::read(&bed.database, &[kind.id], after, singles.jobs).await
 }
 
 impl Workload {
@@ -209,7 +208,7 @@ impl Workload {
             nodes: self.nodes,
             slots: self.slots,
             flags: self.node_flags.clone(),
-            url: None,
+            url: self.node_url.clone(),
         }
     }
 }

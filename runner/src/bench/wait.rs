@@ -13,21 +13,21 @@ const STALLED: Duration = Duration::from_secs(60);
 const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(500);
 
-/// Returns when no job of the kind with an id above `after` lives. The longer it has waited the less
+/// Returns when no job of the kinds with an id above `after` lives. The longer it has waited the less
 /// often it looks, and never for more than a twentieth of the time: a look near the end of a long run
 /// may be slow, and what it finds is late by no more than half a second. No figure depends on when
 /// the end is noticed.
 pub(crate) async fn until_done(
     database: &Database,
     fleet: &Fleet,
-    kind: KindId,
+    kinds: &[KindId],
     after: JobId,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     let mut moved = (database.ended_so_far().await?, begun);
     loop {
         let looked_at = Instant::now();
-        if !database.any_live(kind, after).await? {
+        if !database.any_live(kinds, after).await? {
             return Ok(());
         }
         let look = looked_at.elapsed();

@@ -30,6 +30,8 @@ pub(crate) struct Workload {
     pub(crate) nodes: usize,
     /// Flags for the nodes beyond those that the benchmark sets itself.
     pub(crate) node_flags: Vec<String>,
+    /// Where the nodes reach the database, if not where the benchmark does.
+    pub(crate) node_url: Option<String>,
     /// Jobs run before anything is measured.
     pub(crate) warm_up: usize,
     /// Single jobs on an idle fleet.

@@ -8,14 +8,17 @@ use anyhow::Context;
 use clap::ValueEnum;
 use stokehold_domain::{Blob, EngineLimits, blob};
 use stokehold_node::NodeConfig;
+use tokio_util::sync::CancellationToken;
 
 use super::database::DatabaseArgs;
 use super::fault::Fault;
 use super::output::Output;
+use super::text::counted;
 use super::{payload, units};
 use crate::bench::bed::{Bed, BedOptions};
 use crate::bench::handler::Handler;
 use crate::bench::report::{BUILD, Report};
+use crate::bench::scenarios::{self, Scenario, ScenarioOptions};
 use crate::bench::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
 use crate::bench::{plot, repetition};
 use crate::shutdown;
@@ -27,12 +30,15 @@ Examples:
   stokehold bench
   stokehold bench --jobs 400000 --slots 16 --handler noop-command --json
   stokehold bench --shape steady --rate 500 --duration 30s --enqueue api --plot steady.svg
+  stokehold bench --scenario held-snapshot --duration 2m
 
 It runs on a durable database of its own, thrown away at the end; with --database-url or
 DATABASE_URL on that one, in kinds whose names begin with `bench.`, which are deleted at the end.")]
 pub(crate) struct Args {
     #[command(flatten)]
     load: LoadArgs,
+    #[command(flatten)]
+    scenarios: ScenarioArgs,
     /// Attempts at once on each node
     #[arg(long, value_name = "N", env = "STOKEHOLD_SLOTS")]
     slots: Option<usize>,
@@ -112,6 +118,24 @@ struct LoadArgs {
     spacing: Option<Duration>,
 }
 
+/// Named measurements instead of a load.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Scenarios")]
+struct ScenarioArgs {
+    /// List the scenarios
+    #[arg(long, conflicts_with_all = ["scenario", "all"])]
+    list: bool,
+    /// Run a named measurement and compare it with its bar; may be given again
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    scenario: Vec<String>,
+    /// Run all of them
+    #[arg(long)]
+    all: bool,
+    /// Run them in small, to see that they work; absolute bars are not judged then
+    #[arg(long)]
+    quick: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ShapeName {
     /// All before the first one may run
@@ -124,14 +148,18 @@ enum ShapeName {
 
 /// Measures and prints the figures. However it ends, nothing of it is left.
 pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
+    if args.scenarios.list {
+        return list(output);
+    }
     // First: an interruption while the server is made must not leave it behind.
     let stop = shutdown::on_signal()?;
+    if let Some(chosen) = args.chosen()? {
+        return run_scenarios(&args, &chosen, &stop, output).await;
+    }
     let workload = args.workload()?;
     let repeat = args.repeat.unwrap_or(1);
     let options = args.bed()?;
-    if BUILD == "debug" {
-        output.note("This is a debug build: its figures mean little.");
-    }
+    note_build(output);
     let bed = Bed::open(options, output).await?;
     let report = stop.run_until_cancelled(measure(&bed, &workload, repeat)).await;
     if report.is_none() {
@@ -148,6 +176,76 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
         output.fields(&report.fields())?;
     }
     Ok(())
+}
+
+fn list(output: &Output) -> anyhow::Result<()> {
+    if output.is_json() {
+        let names = |s: &Scenario| serde_json::json!({ "name": s.name, "about": s.about });
+        output.document(&scenarios::ALL.iter().map(names).collect::<Vec<_>>())?;
+        return Ok(());
+    }
+    let rows = scenarios::ALL.iter().map(|scenario| {
+        let bars: Vec<String> =
+            scenario.bars.iter().map(|bar| format!("{} {}", bar.figure, bar.words())).collect();
+        [scenario.name.to_owned(), scenario.about.to_owned(), bars.join("; ")]
+    });
+    output.table(["name", "what", "bar"], rows)?;
+    Ok(())
+}
+
+/// Runs scenarios one after another, each on a bed of its own.
+async fn run_scenarios(
+    args: &Args,
+    chosen: &[&Scenario],
+    stop: &CancellationToken,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let options = ScenarioOptions {
+        bed: args.bed()?,
+        quick: args.scenarios.quick,
+        slots: args.slots()?,
+        duration: args.load.duration,
+    };
+    note_build(output);
+    let widths = widths(chosen);
+    let mut verdicts = Vec::new();
+    for (n, scenario) in chosen.iter().enumerate() {
+        output.note(format!("{} ({} of {})", scenario.name, n + 1, chosen.len()));
+        let measured = scenario.measure(&options, stop, output).await;
+        let measured = measured.with_context(|| format!("scenario {}", scenario.name))?;
+        let Some(measured) = measured else { return Err(Fault::interrupted().into()) };
+        if !output.is_json() {
+            // At once: the whole may take an hour.
+            for verdict in &measured {
+                output.line(verdict.line(widths))?;
+            }
+        }
+        verdicts.extend(measured);
+    }
+    if output.is_json() {
+        output.document(&serde_json::json!({
+            "build": BUILD, "quick": options.quick, "scenarios": verdicts,
+        }))?;
+    }
+    let missed = verdicts.iter().filter(|verdict| verdict.met == Some(false)).count();
+    if missed > 0 {
+        let bars = counted(missed, "bar");
+        return Err(Fault::missed(format!("{bars} of {} missed", verdicts.len())).into());
+    }
+    Ok(())
+}
+
+/// As wide as the longest name and the longest figure.
+fn widths(chosen: &[&Scenario]) -> (usize, usize) {
+    let figures = chosen.iter().flat_map(|scenario| scenario.bars).map(|bar| bar.figure.len());
+    let names = chosen.iter().map(|scenario| scenario.name.len());
+    (names.max().unwrap_or(0), figures.max().unwrap_or(0))
+}
+
+fn note_build(output: &Output) {
+    if BUILD == "debug" {
+        output.note("This is a debug build: its figures mean little.");
+    }
 }
 
 async fn measure(bed: &Bed, workload: &Workload, repeat: usize) -> anyhow::Result<Report> {
@@ -173,6 +271,45 @@ fn draw(report: &Report, file: &PathBuf) -> anyhow::Result<()> {
 }
 
 impl Args {
+    /// The scenarios that are asked for, if any are.
+    fn chosen(&self) -> Result<Option<Vec<&'static Scenario>>, Fault> {
+        let ScenarioArgs { scenario, all, quick, .. } = &self.scenarios;
+        if scenario.is_empty() && !all {
+            if *quick {
+                let fault = Fault::usage("--quick runs scenarios in small, and none is named");
+                return Err(fault.hint("Add --all, or --scenario with a name of --list."));
+            }
+            return Ok(None);
+        }
+        let own_load = self.load.any().or(match () {
+            () if self.nodes.is_some() => Some("--nodes"),
+            () if self.warm_up.is_some() => Some("--warm-up"),
+            () if self.repeat.is_some() => Some("--repeat"),
+            () if self.plot.is_some() => Some("--plot"),
+            () if self.statements => Some("--statements"),
+            () => None,
+        });
+        if let Some(flag) = own_load {
+            return Err(Fault::usage(format!(
+                "a scenario decides by itself what {flag} would say"
+            ))
+            .hint("Leave it out; --slots, --duration and --quick may stand beside a scenario."));
+        }
+        if *all {
+            Ok(Some(scenarios::ALL.iter().collect()))
+        } else {
+            scenarios::find(scenario).map(Some)
+        }
+    }
+
+    fn slots(&self) -> Result<usize, Fault> {
+        let slots = self.slots.unwrap_or(32);
+        NodeConfig { slots, ..NodeConfig::default() }
+            .check()
+            .map_err(|error| Fault::usage(format!("--slots: {error}")))?;
+        Ok(slots)
+    }
+
     fn bed(&self) -> Result<BedOptions, Fault> {
         let url = self.database.url();
         if self.statements && url.is_some() {
@@ -235,10 +372,6 @@ impl Args {
                 .into());
             }
         };
-        let slots = self.slots.unwrap_or(32);
-        NodeConfig { slots, ..NodeConfig::default() }
-            .check()
-            .map_err(|error| Fault::usage(format!("--slots: {error}")))?;
         Ok(Workload {
             shape,
             handler,
@@ -246,9 +379,10 @@ impl Args {
             entrance,
             clients: load.clients.unwrap_or(if few_calls { 1 } else { 16 }),
             batch_jobs,
-            slots,
+            slots: self.slots()?,
             nodes: self.nodes.unwrap_or(1),
             node_flags: Vec::new(),
+            node_url: None,
             warm_up: self.warm_up.unwrap_or(0),
             singles,
         })
@@ -256,6 +390,28 @@ impl Args {
 }
 
 impl LoadArgs {
+    /// A flag that says what the load is, if one is given. How long it goes on a scenario may be told.
+    fn any(&self) -> Option<&'static str> {
+        let given = [
+            ("--shape", self.shape.is_some()),
+            ("--jobs", self.jobs.is_some()),
+            ("--rate", self.rate.is_some()),
+            ("--burst", self.burst.is_some()),
+            ("--every", self.every.is_some()),
+            ("--handler", self.handler.is_some()),
+            ("--sleep", self.sleep.is_some()),
+            ("--payload-bytes", self.payload_bytes.is_some()),
+            ("--payload-file", self.payload_file.is_some()),
+            ("--media-type", self.media_type.is_some()),
+            ("--enqueue", self.enqueue.is_some()),
+            ("--clients", self.clients.is_some()),
+            ("--enqueue-batch", self.enqueue_batch.is_some()),
+            ("--latency-jobs", self.latency_jobs.is_some()),
+            ("--spacing", self.spacing.is_some()),
+        ];
+        given.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
     fn shape(&self) -> Result<Shape, Fault> {
         let name = self.shape.unwrap_or(ShapeName::BurnDown);
         let word = name.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());

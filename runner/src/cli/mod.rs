@@ -2,7 +2,7 @@
 
 mod bench;
 mod complaint;
-mod database;
+pub(crate) mod database;
 mod demo;
 mod dev;
 mod enqueue;

@@ -1,12 +1,18 @@
 //! Takes away what a benchmark left, by the prefix of its names.
 
-use stokehold_domain::Digest;
+use std::time::Duration;
+
+use stokehold_domain::{Digest, KindId, RunnerId};
 
 use crate::database::bounded;
 use crate::{Database, QueueError};
 
+/// A sleeper that no runner is, to measure with what being woken costs: no real runner has such an id.
+pub const SLEEPER: RunnerId = RunnerId(-1);
 /// Rows deleted in one call.
 const BATCH: i64 = 100_000;
+/// How long a call of somebody who is gone may go on.
+const STRAGGLERS: Duration = Duration::from_millis(300);
 
 impl Database {
     /// Deletes every kind whose name begins with `prefix` and whatever belongs to it: live and ended
@@ -26,46 +32,10 @@ impl Database {
             &kinds
         )
         .execute(conn))?;
-        let mut removed = 0;
-        loop {
-            let live = bounded!(self, "delete the benchmark's jobs", |conn| sqlx::query!(
-                r#"with gone as (
-                     delete from stokehold.jobs where ctid = any(array(
-                       select ctid from stokehold.jobs where kind_id = any($1) limit $2))
-                     returning id
-                   ), attempts as (
-                     delete from stokehold.job_attempts a using gone where a.job_id = gone.id
-                   ), logs as (
-                     delete from stokehold.job_logs l using gone where l.job_id = gone.id
-                   )
-                   select count(*) as "jobs!" from gone"#,
-                &kinds,
-                BATCH
-            )
-            .fetch_one(conn))?;
-            let ended = bounded!(self, "delete the benchmark's history", |conn| sqlx::query!(
-                r#"with gone as (
-                     delete from stokehold.job_history h using (
-                       select tableoid as part, ctid as place from stokehold.job_history
-                       where kind_id = any($1) limit $2) picked
-                     where h.tableoid = picked.part and h.ctid = picked.place
-                     returning h.id
-                   ), attempts as (
-                     delete from stokehold.job_attempts a using gone where a.job_id = gone.id
-                   ), logs as (
-                     delete from stokehold.job_logs l using gone where l.job_id = gone.id
-                   )
-                   select count(*) as "jobs!" from gone"#,
-                &kinds,
-                BATCH
-            )
-            .fetch_one(conn))?;
-            let both = live.jobs + ended.jobs;
-            removed += u64::try_from(both).unwrap_or_default();
-            if both == 0 {
-                break;
-            }
-        }
+        let mut removed = self.remove_jobs(&kinds).await?;
+        // A client that was cut off may have had a call on its way, which commits all the same.
+        tokio::time::sleep(STRAGGLERS).await;
+        removed += self.remove_jobs(&kinds).await?;
         bounded!(self, "delete the benchmark's kinds", |conn| async {
             use sqlx::Connection;
             let mut transaction = conn.begin().await?;
@@ -81,8 +51,10 @@ impl Database {
             sqlx::query!(
                 r#"with gone as (
                      delete from stokehold.runners where starts_with(name, $1) returning id)
-                   delete from stokehold.sleepers s using gone where s.runner_id = gone.id"#,
-                prefix
+                   delete from stokehold.sleepers
+                   where runner_id = $2 or runner_id in (select id from gone)"#,
+                prefix,
+                SLEEPER.0
             )
             .execute(&mut *transaction)
             .await?;
@@ -97,5 +69,58 @@ impl Database {
             transaction.commit().await
         })?;
         Ok(removed)
+    }
+
+    async fn remove_jobs(&self, kinds: &[i32]) -> Result<u64, QueueError> {
+        let mut removed = 0;
+        loop {
+            let live = self.remove_live_jobs(kinds).await?;
+            let ended = bounded!(self, "delete the benchmark's history", |conn| sqlx::query!(
+                r#"with gone as (
+                     delete from stokehold.job_history h using (
+                       select tableoid as part, ctid as place from stokehold.job_history
+                       where kind_id = any($1) limit $2) picked
+                     where h.tableoid = picked.part and h.ctid = picked.place
+                     returning h.id
+                   ), attempts as (
+                     delete from stokehold.job_attempts a using gone where a.job_id = gone.id
+                   ), logs as (
+                     delete from stokehold.job_logs l using gone where l.job_id = gone.id
+                   )
+                   select count(*) as "jobs!" from gone"#,
+                kinds,
+                BATCH
+            )
+            .fetch_one(conn))?;
+            let both = live + ended.jobs;
+            removed += u64::try_from(both).unwrap_or_default();
+            if both == 0 {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Deletes the live jobs of a kind.
+    pub async fn remove_live(&self, kind: KindId) -> Result<(), QueueError> {
+        while self.remove_live_jobs(&[kind.0]).await? > 0 {}
+        Ok(())
+    }
+
+    async fn remove_live_jobs(&self, kinds: &[i32]) -> Result<i64, QueueError> {
+        bounded!(self, "delete the benchmark's jobs", |conn| sqlx::query_scalar!(
+            r#"with gone as (
+                 delete from stokehold.jobs where ctid = any(array(
+                   select ctid from stokehold.jobs where kind_id = any($1) limit $2))
+                 returning id
+               ), attempts as (
+                 delete from stokehold.job_attempts a using gone where a.job_id = gone.id
+               ), logs as (
+                 delete from stokehold.job_logs l using gone where l.job_id = gone.id
+               )
+               select count(*) as "jobs!" from gone"#,
+            kinds,
+            BATCH
+        )
+        .fetch_one(conn))
     }
 }

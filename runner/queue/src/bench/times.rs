@@ -57,14 +57,14 @@ impl Database {
         Ok(JobId(newest.unwrap_or(0)))
     }
 
-    /// Whether a job of the kind with an id above `after` lives. It looks from the newest id back:
+    /// Whether a job of the kinds with an id above `after` lives. It looks from the newest id back:
     /// while a queue drains in order the first row it meets is the answer, and the dead entries of
     /// what has ended are not walked before the end.
-    pub async fn any_live(&self, kind: KindId, after: JobId) -> Result<bool, QueueError> {
+    pub async fn any_live(&self, kinds: &[KindId], after: JobId) -> Result<bool, QueueError> {
         let newest = bounded!(self, "look for live jobs", |conn| {
             sqlx::query_scalar!(
-            r#"select id from stokehold.jobs where id > $2 and kind_id = $1 order by id desc limit 1"#,
-            kind.0,
+            r#"select id from stokehold.jobs where id > $2 and kind_id = any($1) order by id desc limit 1"#,
+            &ids(kinds),
             after.0
         )
         .fetch_optional(conn)
@@ -82,10 +82,10 @@ impl Database {
         Ok(deleted)
     }
 
-    /// When the ended jobs of a kind with ids above `after` began and ended; `None` when none has.
+    /// When the ended jobs of some kinds with ids above `after` began and ended; `None` when none has.
     pub async fn job_span(
         &self,
-        kind: KindId,
+        kinds: &[KindId],
         after: JobId,
     ) -> Result<Option<JobSpan>, QueueError> {
         let row = bounded!(self, "read the span of a run", |conn| {
@@ -94,8 +94,8 @@ impl Database {
                  date_part('epoch', min(started_at)) as first_start_s,
                  date_part('epoch', max(finished_at)) as last_end_s
                from stokehold.job_history
-               where kind_id = $1 and id > $2 and started_at is not null"#,
-            kind.0,
+               where kind_id = any($1) and id > $2 and started_at is not null"#,
+            &ids(kinds),
             after.0
         )
         .fetch_one(conn)
@@ -108,10 +108,10 @@ impl Database {
         }))
     }
 
-    /// One page of the times of ended jobs of a kind, in order of id, from after `after` on.
+    /// One page of the times of ended jobs of some kinds, in order of id, from after `after` on.
     pub async fn job_times(
         &self,
-        kind: KindId,
+        kinds: &[KindId],
         after: JobId,
         most: i64,
     ) -> Result<Vec<JobTimes>, QueueError> {
@@ -120,9 +120,9 @@ impl Database {
                  date_part('epoch', started_at - enqueued_at) as "start_s!",
                  date_part('epoch', finished_at - enqueued_at) as "done_s!"
                from stokehold.job_history
-               where kind_id = $1 and id > $2 and started_at is not null
+               where kind_id = any($1) and id > $2 and started_at is not null
                order by id limit $3"#,
-            kind.0,
+            &ids(kinds),
             after.0,
             most
         )
@@ -137,4 +137,8 @@ impl Database {
             })
             .collect())
     }
+}
+
+fn ids(kinds: &[KindId]) -> Vec<i32> {
+    kinds.iter().map(|kind| kind.0).collect()
 }
