@@ -2,11 +2,12 @@
 
 CARGO ?= cargo
 DEMO_FLAGS ?=
+BENCH_FLAGS ?=
 # Query metadata is committed; no build needs a database, whatever DATABASE_URL says.
 export SQLX_OFFLINE := true
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug/stokehold
 
-.PHONY: demo test soak setup build guests lint bench sqlx clean
+.PHONY: demo test soak setup build guests lint bench bench-all bench-quick sqlx clean
 
 ## Everything at work: real handlers, real jobs, a table of outcomes; the server stays up.
 demo: setup build guests
@@ -35,9 +36,17 @@ lint:
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	scripts/check-dependencies
 
-## How fast this machine is, with optimised code.
+## How fast this machine is, with optimised code. BENCH_FLAGS says what to measure: see docs/benchmarking.md.
 bench: setup
-	$(CARGO) run --release --locked -p stokehold -- bench
+	$(CARGO) run --release --locked -p stokehold -- bench $(BENCH_FLAGS)
+
+## Every promise about speed against its bar; an hour or so.
+bench-all: setup
+	$(CARGO) run --release --locked -p stokehold -- bench --all $(BENCH_FLAGS)
+
+## The same in small and not optimised, to see that the measurements work.
+bench-quick: setup build
+	$(BIN) bench --all --quick $(BENCH_FLAGS)
 
 ## Renews the query metadata after a change of SQL or schema.
 sqlx: setup

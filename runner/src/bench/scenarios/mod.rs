@@ -146,6 +146,14 @@ mod tests {
     }
 
     #[test]
+    fn every_scenario_stands_in_the_documentation() {
+        let page = include_str!("../../../../docs/benchmarking.md");
+        for scenario in ALL {
+            assert!(page.contains(&format!("\n| `{}` | ", scenario.name)), "{}", scenario.name);
+        }
+    }
+
+    #[test]
     fn an_unknown_name_is_refused_with_the_list() {
         let fault = find(&["flood".to_owned(), "flod".to_owned()]).err().unwrap();
         assert_eq!(fault.message, "there is no scenario \"flod\"");
