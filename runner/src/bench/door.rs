@@ -20,7 +20,7 @@ pub(crate) struct Door {
 
 #[derive(Clone)]
 enum Way {
-    Sql(Database),
+    Sql(Box<Database>),
     Single(Client),
     Bulk(Client),
 }
@@ -43,7 +43,7 @@ impl Door {
     /// Opens the way in that a workload asks for.
     pub(crate) async fn open(bed: &Bed, workload: &Workload) -> anyhow::Result<Door> {
         if workload.entrance == Entrance::Sql {
-            return Ok(Door { way: Way::Sql(bed.pool(workload.clients)), api: None });
+            return Ok(Door { way: Way::Sql(Box::new(bed.pool(workload.clients))), api: None });
         }
         let api = Api::start(bed).await?;
         let client = api.client.clone();

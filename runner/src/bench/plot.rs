@@ -16,29 +16,37 @@ const THROUGHPUT: &str = "#1f5fa8";
 const MEDIAN: &str = "#1b7f4b";
 const SLOWEST: &str = "#c0392b";
 
-/// Draws the runs one after another in one picture: of several only the last is shown in full, since
-/// more lines than one could not be told apart.
+/// Draws a run.
 pub(crate) fn draw(title: &str, timeline: &[Bucket]) -> String {
     let end_s = timeline.last().map_or(1.0, |last| last.from_s + last.width_s);
     let middle = |bucket: &Bucket| bucket.from_s + bucket.width_s / 2.0;
-    let line = |of: fn(&Bucket) -> f64| {
-        timeline
-            .iter()
-            .filter(|bucket| bucket.jobs > 0)
-            .map(|bucket| (middle(bucket), of(bucket)))
-            .collect::<Vec<_>>()
+    // Where nothing ended there is no latency; the rate there is zero.
+    let latency = |name, colour, of: fn(&Bucket) -> f64| {
+        let points = timeline.iter().filter(|bucket| bucket.jobs > 0);
+        Line { name, colour, points: points.map(|bucket| (middle(bucket), of(bucket))).collect() }
     };
-    let mut svg = String::new();
-    let mut panel = |top: f64, title: &str, unit: &str, lines: &[(&str, &str, Vec<(f64, f64)>)]| {
-        draw_panel(&mut svg, &Panel { top, end_s, title, unit, lines });
+    let rate = Line {
+        name: "jobs/s",
+        colour: THROUGHPUT,
+        points: timeline.iter().map(|bucket| (middle(bucket), bucket.jobs_per_s)).collect(),
     };
-    let rates: Vec<(f64, f64)> = timeline.iter().map(|b| (middle(b), b.jobs_per_s)).collect();
-    panel(TOP, "jobs ended", "jobs/s", &[("jobs/s", THROUGHPUT, rates)]);
-    let lines = [
-        ("p50", MEDIAN, line(|bucket| bucket.enqueue_to_done_p50_ms)),
-        ("p99", SLOWEST, line(|bucket| bucket.enqueue_to_done_p99_ms)),
+    let panels = [
+        Panel { top: TOP, end_s, title: "jobs ended", unit: "jobs/s", lines: vec![rate] },
+        Panel {
+            top: TOP + PANEL + GAP,
+            end_s,
+            title: "enqueue to done",
+            unit: "ms",
+            lines: vec![
+                latency("p50", MEDIAN, |bucket| bucket.enqueue_to_done_p50_ms),
+                latency("p99", SLOWEST, |bucket| bucket.enqueue_to_done_p99_ms),
+            ],
+        },
     ];
-    panel(TOP + PANEL + GAP, "enqueue to done", "ms", &lines);
+    let mut svg = String::new();
+    for panel in &panels {
+        draw_panel(&mut svg, panel);
+    }
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" \
          width=\"{WIDTH}\" height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"13\" \
@@ -48,17 +56,24 @@ pub(crate) fn draw(title: &str, timeline: &[Bucket]) -> String {
     )
 }
 
-struct Panel<'a> {
+/// A part of the picture with axes of its own.
+struct Panel {
     top: f64,
     end_s: f64,
-    title: &'a str,
-    unit: &'a str,
-    /// Name, colour and points of each.
-    lines: &'a [(&'a str, &'a str, Vec<(f64, f64)>)],
+    title: &'static str,
+    unit: &'static str,
+    lines: Vec<Line>,
 }
 
-fn draw_panel(svg: &mut String, panel: &Panel<'_>) {
-    let most = panel.lines.iter().flat_map(|(.., points)| points).map(|(_, y)| *y);
+struct Line {
+    name: &'static str,
+    colour: &'static str,
+    /// Seconds, and the value then.
+    points: Vec<(f64, f64)>,
+}
+
+fn draw_panel(svg: &mut String, panel: &Panel) {
+    let most = panel.lines.iter().flat_map(|line| &line.points).map(|(_, y)| *y);
     let most = most.fold(0.0, f64::max);
     let y_step = step(most, 5.0);
     let y_end = (most / y_step).ceil().max(1.0) * y_step;
@@ -106,7 +121,7 @@ fn draw_panel(svg: &mut String, panel: &Panel<'_>) {
         WIDTH - RIGHT,
         bottom + 38.0
     ));
-    for (n, (name, colour, points)) in panel.lines.iter().enumerate() {
+    for (n, Line { name, colour, points }) in panel.lines.iter().enumerate() {
         let mut path = String::new();
         for (n, (seconds, value)) in points.iter().enumerate() {
             let command = if n == 0 { 'M' } else { 'L' };

@@ -15,6 +15,7 @@ mod latency_idle;
 mod many_kinds;
 mod network_delay;
 mod nodes;
+mod one_at_a_time;
 mod payloads;
 mod scheduled_due;
 mod stand;

@@ -1,0 +1,28 @@
+//! What one job costs when none can be claimed or settled together with others.
+
+use futures::future::BoxFuture;
+use serde_json::json;
+
+use super::{Bar, Found, Limit, Scenario, Stand};
+use crate::bench::percentiles::median;
+use crate::bench::workload::Workload;
+
+#[expect(dead_code, reason = "to be registered once a node can be told how much to claim at once")]
+pub(super) const SCENARIO: Scenario = Scenario {
+    name: "one-at-a-time",
+    about: "no-op jobs, each claimed alone, run and settled before the next",
+    bars: &[Bar::absolute("jobs/s", Limit::Least(5_000.0))],
+    counts_statements: false,
+    run,
+};
+
+fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
+    Box::pin(async move {
+        let flags = ["--batch", "1"].map(str::to_owned).to_vec();
+        let workload =
+            Workload { node_flags: flags, slots: 1, ..stand.burn_down(stand.size(50_000, 500)) };
+        let rates = stand.rates(&workload, stand.size(3, 1)).await?;
+        let middle = median(rates.iter().copied()).unwrap_or_default();
+        Ok(Found::one(middle, json!({ "jobs_per_s": rates })))
+    })
+}
