@@ -6,8 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
+use anyhow::Context;
+use reqwest::Url;
 use stokehold_domain::{Digest, KindId, Limits};
-use stokehold_queue::bench::Standing;
+use stokehold_queue::bench::{Standing, drop_database};
+use stokehold_queue::database::ensure_database;
 use stokehold_queue::{Database, DatabaseOptions, KindPolicy, NewModule};
 use stokehold_sandbox::{Sandbox, SandboxConfig};
 
@@ -46,7 +49,7 @@ pub(crate) struct Bed {
     pub(crate) database: Database,
     /// Where remarks go.
     pub(crate) output: Output,
-    is_scratch: bool,
+    ending: Ending,
     prefix: String,
     number: AtomicU32,
     modules: Mutex<Vec<Digest>>,
@@ -54,6 +57,16 @@ pub(crate) struct Bed {
     // The server ends before its folder goes.
     opened: Opened,
     folder: ThrowAway,
+}
+
+/// What is to become of the database in the end.
+enum Ending {
+    /// It goes with its server.
+    ThrownAway,
+    /// It stays, without what is ours.
+    Tidied,
+    /// It is dropped, by way of the database of that address.
+    Dropped { server_url: String, name: String },
 }
 
 /// A kind that the benchmark made.
@@ -75,23 +88,47 @@ impl Bed {
             None => DatabaseChoice::Scratch(scratch_settings(options.statements)?),
         };
         let opened = dev::open_database(choice).await?;
-        match Bed::on(&opened.url, options.force, options.statements && is_scratch).await {
-            Ok((database, admitting)) => Ok(Bed {
-                url: opened.url.clone(),
-                database,
-                output: *output,
-                is_scratch,
-                prefix: run_prefix(),
-                number: AtomicU32::new(0),
-                modules: Mutex::default(),
-                admitting,
-                opened,
-                folder,
-            }),
+        let ending = if is_scratch { Ending::ThrownAway } else { Ending::Tidied };
+        let statements = options.statements && is_scratch;
+        match Bed::on(&opened.url, options.force, statements).await {
+            Ok(parts) => Ok(Bed::of(parts, opened, folder, ending, output)),
             Err(error) => {
                 opened.close().await?;
                 Err(error)
             }
+        }
+    }
+
+    /// Another database on the same server, to compare this one with.
+    pub(crate) async fn sibling(&self) -> anyhow::Result<Bed> {
+        let name = self.fresh_name("database").replace('.', "_");
+        ensure_database(&self.url, &name).await?;
+        let mut url = Url::parse(&self.url).context("the database's address cannot be read")?;
+        url.set_path(&name);
+        let opened = dev::open_database(DatabaseChoice::Url(url.into())).await?;
+        let ending = Ending::Dropped { server_url: self.url.clone(), name };
+        let parts = Bed::on(&opened.url, true, false).await?;
+        Ok(Bed::of(parts, opened, ThrowAway::make()?, ending, &self.output))
+    }
+
+    fn of(
+        (database, admitting): (Database, Sandbox),
+        opened: Opened,
+        folder: ThrowAway,
+        ending: Ending,
+        output: &Output,
+    ) -> Bed {
+        Bed {
+            url: opened.url.clone(),
+            database,
+            output: *output,
+            ending,
+            prefix: run_prefix(),
+            number: AtomicU32::new(0),
+            modules: Mutex::default(),
+            admitting,
+            opened,
+            folder,
         }
     }
 
@@ -175,15 +212,21 @@ impl Bed {
         })
     }
 
-    /// Takes everything away: the scratch server, or our own rows in a database that stays.
+    /// Takes everything away: the scratch server, a database of our own, or our own rows in one that
+    /// stays.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
-        let removed = if self.is_scratch {
-            Ok(0)
-        } else {
-            let modules = self.modules.lock().unwrap_or_else(|error| error.into_inner()).clone();
-            self.database.remove_bench(&self.prefix, &modules).await
+        let removed = match &self.ending {
+            Ending::ThrownAway | Ending::Dropped { .. } => Ok(0),
+            Ending::Tidied => {
+                let modules =
+                    self.modules.lock().unwrap_or_else(|error| error.into_inner()).clone();
+                self.database.remove_bench(&self.prefix, &modules).await
+            }
         };
         self.database.close().await;
+        if let Ending::Dropped { server_url, name } = &self.ending {
+            drop_database(server_url, name).await?;
+        }
         self.opened.close().await?;
         removed?;
         Ok(())

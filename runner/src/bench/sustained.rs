@@ -1,19 +1,32 @@
 //! A load without end: the nodes always have more waiting than they can run, for as long as it goes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+use tokio::task::JoinSet;
+
 use super::bed::Bed;
-use super::door::Door;
+use super::door::{Caller, Door};
 use super::fleet::Fleet;
 use super::outcome::Outcome;
 use super::workload::Workload;
 
 /// What waits at least, in seconds of work. The counter by which it is kept is a second old.
 const BACKLOG_S: f64 = 3.0;
-/// And in jobs, before the rate is known.
-const LEAST_BACKLOG_JOBS: f64 = 20_000.0;
-/// How long to wait when enough waits.
-const PAUSE: Duration = Duration::from_millis(20);
+/// And in jobs, before the rate is known and whatever it is.
+const LEAST_BACKLOG_JOBS: i64 = 20_000;
+/// How often the backlog is looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Jobs that went in less those that came out, and how many that should be.
+#[derive(Default)]
+struct Backlog {
+    enqueued: AtomicI64,
+    /// Enqueue up to this number.
+    upto: AtomicI64,
+}
 
 /// Runs a workload at full load for so long, whatever its shape says, and reads what ended. What is
 /// left then is deleted.
@@ -24,27 +37,45 @@ pub(crate) async fn run(
 ) -> anyhow::Result<Outcome> {
     let kind = bed.kind(&workload.handler, true).await?;
     let after = bed.database.newest_job().await?;
-    let fleet = Fleet::start(bed, &workload.fleet()).await?;
     let door = Door::open(bed, workload).await?;
-    let caller = door.caller(&kind.name, &workload.payload)?;
-    let begun = Instant::now();
-    let (mut enqueued, ended_before) = (0, bed.database.ended_so_far().await?);
+    let backlog = Arc::new(Backlog::default());
+    backlog.upto.store(LEAST_BACKLOG_JOBS, Ordering::Relaxed);
+    let mut clients = JoinSet::new();
+    for _ in 0..workload.clients {
+        let caller = door.caller(&kind.name, &workload.payload)?;
+        clients.spawn(keep_up(caller, workload.batch_jobs, Arc::clone(&backlog)));
+    }
+    let fleet = Fleet::start(bed, &workload.fleet()).await?;
+    let (begun, ended_before) = (Instant::now(), bed.database.ended_so_far().await?);
     while begun.elapsed() < duration {
         fleet.check()?;
-        let ended = (bed.database.ended_so_far().await? - ended_before).max(0) as f64;
-        let per_s = ended / begun.elapsed().as_secs_f64().max(1.0);
-        let wanted = (per_s * BACKLOG_S).max(LEAST_BACKLOG_JOBS);
-        if enqueued as f64 - ended < wanted {
-            caller.enqueue(workload.batch_jobs).await?;
-            enqueued += workload.batch_jobs;
-        } else {
-            tokio::time::sleep(PAUSE).await;
+        if let Some(ended) = clients.try_join_next() {
+            ended
+                .context("a client panicked")
+                .flatten()
+                .context("the jobs could not be enqueued")?;
         }
+        let ended = bed.database.ended_so_far().await? - ended_before;
+        let per_s = ended as f64 / begun.elapsed().as_secs_f64().max(1.0);
+        let wanted = LEAST_BACKLOG_JOBS.max((per_s * BACKLOG_S) as i64);
+        backlog.upto.store(ended + wanted, Ordering::Relaxed);
+        tokio::time::sleep(LOOK).await;
     }
-    drop(caller);
+    clients.shutdown().await;
     fleet.stop().await?;
     door.close().await?;
     let outcome = Outcome::read_ended(&bed.database, &[kind.id], after).await?;
     bed.database.remove_live(kind.id).await?;
     Ok(outcome)
+}
+
+async fn keep_up(caller: Caller, batch_jobs: usize, backlog: Arc<Backlog>) -> anyhow::Result<()> {
+    loop {
+        if backlog.enqueued.load(Ordering::Relaxed) < backlog.upto.load(Ordering::Relaxed) {
+            caller.enqueue(batch_jobs).await?;
+            backlog.enqueued.fetch_add(i64::try_from(batch_jobs)?, Ordering::Relaxed);
+        } else {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use sqlx::{ConnectOptions, Connection};
 use stokehold_domain::{Digest, KindId, RunnerId};
 
 use crate::database::bounded;
-use crate::{Database, QueueError};
+use crate::{Database, DatabaseOptions, QueueError};
 
 /// A sleeper that no runner is, to measure with what being woken costs: no real runner has such an id.
 pub const SLEEPER: RunnerId = RunnerId(-1);
@@ -37,7 +38,6 @@ impl Database {
         tokio::time::sleep(STRAGGLERS).await;
         removed += self.remove_jobs(&kinds).await?;
         bounded!(self, "delete the benchmark's kinds", |conn| async {
-            use sqlx::Connection;
             let mut transaction = conn.begin().await?;
             sqlx::query!("delete from stokehold.releases where kind_id = any($1)", &kinds)
                 .execute(&mut *transaction)
@@ -123,4 +123,18 @@ impl Database {
         )
         .fetch_one(conn))
     }
+}
+
+/// Drops a database that was made for a benchmark, through a connection to another one on the same
+/// server. Whoever is still connected to it is cut off.
+pub async fn drop_database(server_url: &str, name: &str) -> Result<(), QueueError> {
+    const WHAT: &str = "drop the benchmark's database";
+    let driver = |source| QueueError::from_driver(WHAT, source);
+    let mut connection =
+        DatabaseOptions::from_url(server_url)?.connect.connect().await.map_err(driver)?;
+    // A utility statement takes no parameters; the name is ours and quoted all the same.
+    let name = name.replace('"', "\"\"");
+    let statement = format!("drop database if exists \"{name}\" with (force)");
+    sqlx::query(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.map_err(driver)?;
+    connection.close().await.map_err(driver)
 }

@@ -57,19 +57,22 @@ impl Database {
         Ok(JobId(newest.unwrap_or(0)))
     }
 
-    /// Whether a job of the kinds with an id above `after` lives. It looks from the newest id back:
-    /// while a queue drains in order the first row it meets is the answer, and the dead entries of
-    /// what has ended are not walked before the end.
+    /// Whether a job of the kinds with an id above `after` lives. It looks at the newest one first,
+    /// whatever its kind: while a queue drains in order that row is the answer, and the dead entries of
+    /// what has ended are not walked before the end. Asked for the kinds at once the planner may take
+    /// them for rare, and scans the table.
     pub async fn any_live(&self, kinds: &[KindId], after: JobId) -> Result<bool, QueueError> {
-        let newest = bounded!(self, "look for live jobs", |conn| {
-            sqlx::query_scalar!(
-            r#"select id from stokehold.jobs where id > $2 and kind_id = any($1) order by id desc limit 1"#,
+        bounded!(self, "look for live jobs", |conn| sqlx::query_scalar!(
+            r#"with newest as materialized (
+                 select kind_id from stokehold.jobs where id > $2 order by id desc limit 1)
+               select coalesce((
+                 select kind_id = any($1) or exists (
+                   select from stokehold.jobs where id > $2 and kind_id = any($1))
+                 from newest), false) as "any!""#,
             &ids(kinds),
             after.0
         )
-        .fetch_optional(conn)
-        })?;
-        Ok(newest.is_some())
+        .fetch_one(conn))
     }
 
     /// Rows ever deleted from the table of live jobs, up to a second ago: it grows while jobs end,

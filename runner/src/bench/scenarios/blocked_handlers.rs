@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use stokehold_domain::{Blob, JobState, KindId, Limits};
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::door::Door;
 use crate::bench::fleet::Fleet;
 use crate::bench::handler::Handler;
@@ -28,7 +28,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::absolute("resident GiB", Limit::Most(3.0)),
         Bar::absolute("short start p99 ms", Limit::Most(100.0)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

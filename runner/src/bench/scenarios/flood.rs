@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use stokehold_domain::Blob;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::door::Door;
 use crate::bench::fleet::Fleet;
 use crate::bench::handler::Handler;
@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     about: "single jobs of a quiet kind beside 100,000 of another that take every slot",
     // A look a second finds the quiet kind anew; then it takes turns with the other.
     bars: &[Bar::absolute("quiet start p99 ms", Limit::Most(1_200.0))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

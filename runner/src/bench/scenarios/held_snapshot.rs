@@ -7,10 +7,10 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use stokehold_queue::bench::HeldSnapshot;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::outcome::Outcome;
 use crate::bench::sustained;
-use crate::bench::workload::Shape;
+use crate::bench::workload::Workload;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "held-snapshot",
@@ -19,7 +19,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::ratio("with / without", Limit::Least(0.95)),
         Bar::ratio("last third / first third", Limit::Least(0.95)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 
@@ -49,7 +49,8 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
 async fn load(stand: &Stand, duration: Duration, held: bool) -> anyhow::Result<Outcome> {
     // What the run before left behind is not part of this one.
     stand.bed.database.settle_tables().await?;
-    let workload = stand.workload(Shape::BurnDown { jobs: 0 });
+    // Several sessions: one alone would not get the share of the processors that it needs to keep up.
+    let workload = Workload { clients: 4, ..stand.burn_down(0) };
     let snapshot = if held { Some(HeldSnapshot::take(&stand.bed.database).await?) } else { None };
     let outcome =
         sustained::run(&stand.bed, &workload, duration.max(Duration::from_secs(2))).await?;

@@ -2,7 +2,7 @@
 
 use futures::future::BoxFuture;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::handler::Handler;
 
 /// Rows in one statement: each commits within a few seconds.
@@ -12,15 +12,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "history",
     about: "throughput with 10 million ended jobs in the history, against none",
     bars: &[Bar::ratio("with / without", Limit::Least(0.95))],
-    counts_statements: false,
+    needs: Needs { sibling: true, ..Needs::NOTHING },
     run,
 };
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
         let workload = stand.burn_down(stand.size(100_000, 4_000));
-        let times = stand.size(5, 3);
-        let without = stand.rates(&workload, times).await?;
         let rows = stand.size(10_000_000, 50_000);
         stand.bed.output.note(format!("Filling the history with {rows} rows …"));
         let kind = stand.bed.kind(&Handler::noop(), false).await?;
@@ -30,7 +28,6 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
             stand.bed.database.fill_history(kind.id, from, jobs, b"\"xxxxxxxx\"").await?;
         }
         stand.bed.database.settle_tables().await?;
-        let with = stand.rates(&workload, times).await?;
-        Ok(Found::ratio(&with, &without))
+        stand.against_sibling(&workload, stand.size(5, 3)).await
     })
 }

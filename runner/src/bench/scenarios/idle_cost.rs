@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::fleet::Fleet;
 
 /// Statements of our own between the two readings.
@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "idle-cost",
     about: "statements a second of one idle node",
     bars: &[Bar::absolute("statements/s", Limit::Most(2.0))],
-    counts_statements: true,
+    needs: Needs { statements: true, ..Needs::NOTHING },
     run,
 };
 

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::workload::{Shape, Workload};
 
 /// Calls a second that enqueue: what is left of the machine is for running jobs.
@@ -13,7 +13,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "latency-half-load",
     about: "a steady load of half the measured throughput: from enqueueing to start",
     bars: &[Bar::absolute("start p99 ms", Limit::Most(50.0))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

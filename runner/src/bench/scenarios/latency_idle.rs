@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::workload::Singles;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::absolute("start p50 ms", Limit::Most(1.6)),
         Bar::absolute("start p99 ms", Limit::Most(3.0)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use stokehold_domain::KindId;
 use stokehold_queue::NewJob;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::bed::BenchKind;
 use crate::bench::fleet::Fleet;
 use crate::bench::outcome::Outcome;
@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "many-kinds",
     about: "jobs of 1,000 kinds with different modules in turn, code compiled, against one kind",
     bars: &[Bar::ratio("1,000 kinds / one", Limit::Least(0.5))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

@@ -42,10 +42,23 @@ pub(crate) struct Scenario {
     pub(crate) about: &'static str,
     /// What it must reach, one for each of its figures.
     pub(crate) bars: &'static [Bar],
-    /// Counts statements, where the server can.
-    pub(crate) counts_statements: bool,
+    /// What it needs beside an empty database.
+    pub(crate) needs: Needs,
     /// Measures: one number for each bar, in the same order.
     pub(crate) run: fn(&Stand) -> BoxFuture<'_, anyhow::Result<Found>>,
+}
+
+/// What a scenario needs beside an empty database.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Needs {
+    /// A count of statements, where the server can.
+    pub(crate) statements: bool,
+    /// Another empty database on the same server.
+    pub(crate) sibling: bool,
+}
+
+impl Needs {
+    const NOTHING: Needs = Needs { statements: false, sibling: false };
 }
 
 /// What a scenario measured.
@@ -108,15 +121,19 @@ impl Scenario {
         output: &Output,
     ) -> anyhow::Result<Option<Vec<Verdict>>> {
         let mut bed = options.bed.clone();
-        bed.statements = self.counts_statements && bed.url.is_none() && Bed::can_count_statements();
-        let stand = Stand {
+        bed.statements = self.needs.statements && bed.url.is_none() && Bed::can_count_statements();
+        let mut stand = Stand {
             bed: Bed::open(bed, output).await?,
+            sibling: None,
             quick: options.quick,
             slots: options.slots,
             duration: options.duration,
         };
-        let found = stop.run_until_cancelled((self.run)(&stand)).await;
-        stand.bed.close().await?;
+        let found = match self.set_up(&mut stand).await {
+            Ok(()) => stop.run_until_cancelled((self.run)(&stand)).await,
+            Err(error) => Some(Err(error)),
+        };
+        stand.close().await?;
         let Some(found) = found else { return Ok(None) };
         let Found { figures, details } = found?;
         anyhow::ensure!(figures.len() == self.bars.len(), "{} measured too little", self.name);
@@ -130,6 +147,15 @@ impl Scenario {
                 })
                 .collect(),
         ))
+    }
+}
+
+impl Scenario {
+    async fn set_up(&self, stand: &mut Stand) -> anyhow::Result<()> {
+        if self.needs.sibling {
+            stand.sibling = Some(stand.bed.sibling().await?);
+        }
+        Ok(())
     }
 }
 

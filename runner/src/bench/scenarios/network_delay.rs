@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::proxy::Proxy;
 use crate::bench::workload::{Singles, Workload};
 
@@ -16,7 +16,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "network-delay",
     about: "throughput of a node that is 5 ms away from the database each way, against none",
     bars: &[Bar::ratio("with / without", Limit::Least(0.5))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

@@ -4,7 +4,7 @@
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::percentiles::median;
 use crate::bench::workload::Workload;
 
@@ -15,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::ratio("two / one", Limit::Least(0.8)),
         Bar::ratio("four / one", Limit::Least(0.7)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

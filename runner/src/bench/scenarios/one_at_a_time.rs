@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::percentiles::median;
 use crate::bench::workload::Workload;
 
@@ -12,7 +12,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "one-at-a-time",
     about: "no-op jobs, each claimed alone, run and settled before the next",
     bars: &[Bar::absolute("jobs/s", Limit::Least(5_000.0))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

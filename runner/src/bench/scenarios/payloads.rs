@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use stokehold_domain::Blob;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::repetition::Repetition;
 use crate::bench::workload::Workload;
 
@@ -17,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::ratio("10 kB / 100 B", Limit::Least(0.3)),
         Bar::absolute("MB/s of 1 MB", Limit::Least(50.0)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

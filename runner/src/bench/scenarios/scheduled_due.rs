@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use stokehold_queue::NewJob;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::fleet::Fleet;
 use crate::bench::wait;
 use crate::bench::workload::BATCH_JOBS;
@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
         Bar::absolute("s until done", Limit::Most(10.0)),
         Bar::ratio("burn-down s / s until done", Limit::Least(0.33)),
     ],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

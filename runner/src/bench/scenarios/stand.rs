@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anyhow::Context;
 use serde_json::{Value, json};
 use stokehold_domain::Blob;
 
@@ -16,6 +17,8 @@ use crate::bench::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
 /// A bed for a scenario, and how large it is to be.
 pub(crate) struct Stand {
     pub(crate) bed: Bed,
+    /// Another one on the same server, if the scenario needs it.
+    pub(crate) sibling: Option<Bed>,
     pub(crate) quick: bool,
     pub(crate) slots: usize,
     pub(crate) duration: Option<Duration>,
@@ -58,6 +61,32 @@ impl Stand {
     /// Runs a workload once.
     pub(crate) async fn run(&self, workload: &Workload) -> anyhow::Result<Repetition> {
         repetition::run(&self.bed, workload).await
+    }
+
+    /// Runs a workload on the bed and on its empty sibling in turn, so that a machine that slows down
+    /// does so for both, and compares the rates.
+    pub(crate) async fn against_sibling(
+        &self,
+        workload: &Workload,
+        times: usize,
+    ) -> anyhow::Result<Found> {
+        let sibling = self.sibling.as_ref().context("the scenario has asked for no sibling")?;
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for _ in 0..times {
+            without.push(repetition::run(sibling, workload).await?.jobs_per_s);
+            with.push(repetition::run(&self.bed, workload).await?.jobs_per_s);
+        }
+        Ok(Found::ratio(&with, &without))
+    }
+
+    /// Takes everything away.
+    pub(crate) async fn close(self) -> anyhow::Result<()> {
+        let sibling = match self.sibling {
+            Some(sibling) => sibling.close().await,
+            None => Ok(()),
+        };
+        self.bed.close().await?;
+        sibling
     }
 
     /// Runs a workload several times and gives the rates.

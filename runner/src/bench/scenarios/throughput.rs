@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use serde_json::json;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::percentiles::median;
 
 /// 1.5 times the fastest queue of native code on the same machine and server (41,300 jobs/s).
@@ -13,7 +13,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "throughput",
     about: "400,000 no-op jobs, each in a fresh sandbox, history kept, commits durable",
     bars: &[Bar::absolute("jobs/s", Limit::Least(BAR_JOBS_PER_S))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 

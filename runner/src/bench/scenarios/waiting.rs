@@ -4,7 +4,7 @@ use chrono::{TimeDelta, Utc};
 use futures::future::BoxFuture;
 use stokehold_queue::NewJob;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::handler::Handler;
 
 /// Jobs in one enqueueing call.
@@ -16,15 +16,13 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "waiting",
     about: "throughput beside a million waiting jobs, half scheduled, half of other kinds, against none",
     bars: &[Bar::ratio("with / without", Limit::Least(0.95))],
-    counts_statements: false,
+    needs: Needs { sibling: true, ..Needs::NOTHING },
     run,
 };
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
         let workload = stand.burn_down(stand.size(100_000, 4_000));
-        let times = stand.size(5, 3);
-        let without = stand.rates(&workload, times).await?;
         let waiting = stand.size(1_000_000, 20_000);
         stand.bed.output.note(format!("Enqueueing {waiting} jobs that wait …"));
         let mut kinds = Vec::new();
@@ -41,7 +39,6 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
             stand.bed.database.enqueue(&jobs).await?;
         }
         stand.bed.database.settle_tables().await?;
-        let with = stand.rates(&workload, times).await?;
-        Ok(Found::ratio(&with, &without))
+        stand.against_sibling(&workload, stand.size(5, 3)).await
     })
 }

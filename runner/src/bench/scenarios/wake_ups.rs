@@ -4,8 +4,9 @@
 use futures::future::BoxFuture;
 use stokehold_queue::WakeListener;
 use stokehold_queue::bench::SLEEPER;
+use tokio::task::JoinSet;
 
-use super::{Bar, Found, Limit, Scenario, Stand};
+use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::door::Door;
 use crate::bench::load;
 use crate::bench::workload::{Shape, Workload};
@@ -14,7 +15,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
     name: "wake-ups",
     about: "32 sessions enqueueing single jobs with a sleeper to be woken, against none",
     bars: &[Bar::ratio("with / without", Limit::Least(0.90))],
-    counts_statements: false,
+    needs: Needs::NOTHING,
     run,
 };
 
@@ -23,7 +24,9 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
         let shape = Shape::BurnDown { jobs: stand.size(100_000, 3_000) };
         let workload = Workload { clients: 32, batch_jobs: 1, ..stand.workload(shape) };
         // It listens as a sleeping node does; nobody runs what comes in.
-        let _listener = WakeListener::connect(&stand.bed.database).await?;
+        let mut listener = WakeListener::connect(&stand.bed.database).await?;
+        let mut listening = JoinSet::new();
+        listening.spawn(async move { while listener.heard().await.is_ok() {} });
         let kind = stand.bed.kind(&workload.handler, false).await?;
         let door = Door::open(&stand.bed, &workload).await?;
         let caller = door.caller(&kind.name, &workload.payload)?;
