@@ -190,7 +190,7 @@ async fn a_database_in_use_is_refused_and_forced_its_jobs_are_left_alone() {
 async fn what_makes_no_sense_is_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = "postgres://u@127.0.0.1:1/none";
-    let cases: [(&[&str], i32, &str); 14] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["--rate", "5"], 2, "--rate does not belong to --shape burn-down"),
         (&["--shape", "steady", "--jobs", "5"], 2, "--jobs does not belong to --shape steady"),
         (&["--shape", "steady", "--rate", "5"], 2, "--shape steady needs --duration"),
@@ -200,6 +200,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
         (&["--sleep", "1s"], 2, "--handler sleep"),
         (&["--handler", "sleep", "--payload-bytes", "9"], 2, "--sleep"),
         (&["--enqueue", "api", "--enqueue-batch", "9"], 2, "api-bulk"),
+        (&["--payload-bytes", "1000000", "--enqueue-batch", "99"], 2, "of payload into one call"),
         (&["--slots", "0"], 2, "1 to 10000"),
         (&["--statements", "--database-url", nowhere], 2, "scratch server"),
         (&["--scenario", "flod"], 3, "There are: throughput, latency-idle"),
@@ -266,10 +267,11 @@ fn start_long(stage: &Stage) -> Process {
         "--slots",
         "4",
     ];
-    Process::start(
-        stokehold(stage.folder.path(), &arguments),
-        &stage.folder.path().join("bench.err"),
-    )
+    let folder = stage.folder.path();
+    let mut command = stokehold(folder, &arguments);
+    // What a killed one leaves there goes with the test.
+    command.env("TMPDIR", folder);
+    Process::start(command, &folder.join("bench.err"))
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -257,9 +257,14 @@ fn refuse_company(standing: Standing) -> Result<(), Fault> {
         } else {
             counted(many(live_jobs), "live job")
         };
-        return Err(Fault::invalid(format!("the database has {jobs} in it, which would disturb the \
-            measurement and be disturbed by it"))
-            .hint("Take another database, wait until they have ended, or say --force to measure beside them."));
+        return Err(Fault::invalid(format!(
+            "the database has {jobs} in it, which would disturb the \
+            measurement and be disturbed by it"
+        ))
+        .hint(
+            "Take another database, wait until they have ended, or say --force to measure \
+                 beside them.",
+        ));
     }
     if live_runners > 0 {
         let runners = counted(many(live_runners), "runner");

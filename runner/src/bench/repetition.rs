@@ -13,7 +13,7 @@ use super::meter::{CpuReading, Meter, Work};
 use super::outcome::{Bucket, Outcome};
 use super::percentiles::Percentiles;
 use super::wait;
-use super::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
+use super::workload::{Entrance, Shape, Singles, Workload, usual_batch_jobs};
 
 /// What a session of the server that ended may take to hand in what it counted.
 const COUNTED: Duration = Duration::from_millis(300);
@@ -160,7 +160,8 @@ async fn warm_up(bed: &Bed, workload: &Workload, fleet: &Fleet) -> anyhow::Resul
     let door = Door::open(bed, &batched).await?;
     let caller = door.caller(&kind.name, &workload.payload)?;
     let after = bed.database.newest_job().await?;
-    load::enqueue(&caller, &shape, 1, BATCH_JOBS).await?;
+    let batch_jobs = usual_batch_jobs(workload.payload.bytes.len());
+    load::enqueue(&caller, &shape, 1, batch_jobs).await?;
     wait::until_done(&bed.database, fleet, &[kind.id], after).await?;
     drop(caller);
     door.close().await

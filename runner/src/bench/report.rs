@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::percentiles::{Percentiles, median};
 use super::repetition::Repetition;
 use super::workload::Workload;
+use crate::cli::text::counted;
 
 /// Medians over the repetitions, and the repetitions themselves.
 #[derive(Clone, Debug, Serialize)]
@@ -114,13 +115,13 @@ impl Report {
             (
                 "throughput",
                 format!(
-                    "{:.0} jobs/s ({} jobs in {:.2} s; {} nodes of {} slots, {} cores)",
+                    "{:.0} jobs/s ({} jobs in {:.2} s; {} of {} slots, {})",
                     self.jobs_per_s,
                     self.jobs,
                     self.burn_down_s,
-                    self.nodes,
+                    counted(self.nodes, "node"),
                     self.slots,
-                    self.cores
+                    counted(self.cores, "core")
                 ),
             ),
             ("enqueueing", format!("{:.0} jobs/s", self.enqueue_jobs_per_s)),

@@ -9,6 +9,14 @@ use super::handler::Handler;
 /// Jobs in one call when all are enqueued before the nodes begin.
 pub(crate) const BATCH_JOBS: usize = 1_000;
 
+/// Bytes of payload in one call; a quarter of what the API takes at once leaves room for base64.
+pub(crate) const CALL_BYTES: usize = 16 << 20;
+
+/// How many jobs go into one call when nobody says: many, but not of large payloads.
+pub(crate) fn usual_batch_jobs(payload_bytes: usize) -> usize {
+    (CALL_BYTES / payload_bytes.max(1)).clamp(1, BATCH_JOBS)
+}
+
 /// One load, whole: nothing of it is decided later.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
@@ -145,6 +153,12 @@ impl Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_is_bounded_in_jobs_and_in_bytes() {
+        assert_eq!((usual_batch_jobs(0), usual_batch_jobs(10_000)), (1_000, 1_000));
+        assert_eq!(usual_batch_jobs(1 << 20), 16);
+    }
 
     #[test]
     fn a_steady_load_comes_evenly_and_ends_in_time() {

@@ -6,7 +6,7 @@ use stokehold_domain::Blob;
 
 use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::repetition::Repetition;
-use crate::bench::workload::Workload;
+use crate::bench::workload::{Workload, usual_batch_jobs};
 
 const MEGABYTE: usize = 1_000_000;
 
@@ -23,9 +23,9 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
-        let small = sized(stand, stand.size(100_000, 2_000), 100, 1_000).await?;
-        let middle = sized(stand, stand.size(20_000, 1_000), 10_000, 100).await?;
-        let large = sized(stand, stand.size(500, 20), MEGABYTE, 4).await?;
+        let small = sized(stand, stand.size(100_000, 2_000), 100).await?;
+        let middle = sized(stand, stand.size(20_000, 1_000), 10_000).await?;
+        let large = sized(stand, stand.size(500, 20), MEGABYTE).await?;
         let figures = |run: &Repetition| json!({ "jobs_per_s": run.jobs_per_s, "cost": run.work, "enqueue": run.enqueue });
         Ok(Found {
             figures: vec![
@@ -39,12 +39,8 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     })
 }
 
-async fn sized(
-    stand: &Stand,
-    jobs: usize,
-    bytes: usize,
-    batch_jobs: usize,
-) -> anyhow::Result<Repetition> {
+async fn sized(stand: &Stand, jobs: usize, bytes: usize) -> anyhow::Result<Repetition> {
+    let batch_jobs = usual_batch_jobs(bytes);
     let payload = Blob { media_type: "application/octet-stream".to_owned(), bytes: noise(bytes) };
     stand.run(&Workload { payload, batch_jobs, ..stand.burn_down(jobs) }).await
 }

@@ -54,7 +54,8 @@ pub(super) struct LoadArgs {
     /// Connections or tasks that enqueue [default: 1 to enqueue a burn-down by SQL, else 16]
     #[arg(long, value_name = "N", value_parser = units::parse_at_least_one)]
     pub(super) clients: Option<usize>,
-    /// Jobs in one enqueueing call [default: 1000 for a burn-down and api-bulk, else 1]
+    /// Jobs in one enqueueing call [default: 1000, or less of large payloads, for a burn-down
+    /// and api-bulk, else 1]
     #[arg(long, value_name = "N", value_parser = units::parse_at_least_one)]
     pub(super) enqueue_batch: Option<usize>,
     /// Single jobs to measure the latency of an idle fleet with, after a burn-down [default: 500]
@@ -109,8 +110,10 @@ impl LoadArgs {
             ("--duration", self.duration.is_some(), name != ShapeName::BurnDown),
         ];
         if let Some((flag, ..)) = given.iter().find(|(_, given, fits)| *given && !*fits) {
-            return Err(Fault::usage(format!("{flag} does not belong to --shape {word}"))
-                .hint("A burn-down takes --jobs; steady --rate and --duration; bursts --burst, --every and --duration."));
+            return Err(Fault::usage(format!("{flag} does not belong to --shape {word}")).hint(
+                "A burn-down takes --jobs; steady --rate and --duration; bursts --burst, \
+                     --every and --duration.",
+            ));
         }
         let missing = |flag: &str| Fault::usage(format!("--shape {word} needs {flag}"));
         let shape = match name {
@@ -135,7 +138,8 @@ impl LoadArgs {
 
     pub(super) fn payload(&self, handler: &Handler) -> anyhow::Result<Blob> {
         if handler.sleeps() {
-            if self.payload_bytes.is_some() || self.payload_file.is_some() {
+            let other = [self.payload_file.is_some(), self.media_type.is_some()];
+            if self.payload_bytes.is_some() || other.contains(&true) {
                 return Err(Fault::usage(
                     "the payload of the handler `sleep` says how long to sleep",
                 )

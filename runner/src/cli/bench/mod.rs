@@ -21,7 +21,7 @@ use crate::bench::bed::{Bed, BedOptions};
 use crate::bench::handler::Handler;
 use crate::bench::report::{BUILD, Report};
 use crate::bench::scenarios::ScenarioOptions;
-use crate::bench::workload::{BATCH_JOBS, Entrance, Singles, Workload};
+use crate::bench::workload::{CALL_BYTES, Entrance, Singles, Workload, usual_batch_jobs};
 use crate::bench::{plot, repetition};
 use crate::shutdown;
 
@@ -203,8 +203,16 @@ impl Args {
                 ))
                 .into());
             }
+            Some(batch) if batch > 1 && batch * payload.bytes.len() > CALL_BYTES => {
+                let bytes = units::bytes((batch * payload.bytes.len()) as u64);
+                return Err(Fault::usage(format!(
+                    "--enqueue-batch {batch} would put {bytes} of payload into one call: {} are the most",
+                    units::bytes(CALL_BYTES as u64)
+                ))
+                .into());
+            }
             Some(batch) => batch,
-            None if batched => BATCH_JOBS,
+            None if batched => usual_batch_jobs(payload.bytes.len()),
             None => 1,
         };
         let singles = match (shape.holds_back(), load.latency_jobs, load.spacing) {
