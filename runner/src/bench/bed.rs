@@ -79,7 +79,7 @@ pub(crate) struct BenchKind {
 }
 
 impl Bed {
-    /// Opens the database, brings its schema up to date, and makes sure that nobody else uses it.
+    /// Opens the database, makes the schema in an empty one, and makes sure that nobody else uses it.
     pub(crate) async fn open(options: BedOptions, output: &Output) -> anyhow::Result<Bed> {
         let folder = ThrowAway::make()?;
         let is_scratch = options.url.is_none();
@@ -106,9 +106,17 @@ impl Bed {
         let mut url = Url::parse(&self.url).context("the database's address cannot be read")?;
         url.set_path(&name);
         let opened = dev::open_database(DatabaseChoice::Url(url.into())).await?;
-        let ending = Ending::Dropped { server_url: self.url.clone(), name };
-        let parts = Bed::on(&opened.url, true, false).await?;
-        Ok(Bed::of(parts, opened, ThrowAway::make()?, ending, &self.output))
+        let folder = ThrowAway::make()?;
+        match Bed::on(&opened.url, true, false).await {
+            Ok(parts) => {
+                let ending = Ending::Dropped { server_url: self.url.clone(), name };
+                Ok(Bed::of(parts, opened, folder, ending, &self.output))
+            }
+            Err(error) => {
+                drop_database(&self.url, &name).await?;
+                Err(error)
+            }
+        }
     }
 
     fn of(
@@ -135,7 +143,12 @@ impl Bed {
     async fn on(url: &str, force: bool, statements: bool) -> anyhow::Result<(Database, Sandbox)> {
         let options = DatabaseOptions { call_deadline: CALL_DEADLINE, ..database::options(url)? };
         let database = Database::connect(options).await?;
-        database.migrate().await?;
+        // An empty database is ours to fill; whose schema is another one has others who rely on it.
+        if database.schema_version().await? == 0 {
+            database.migrate().await?;
+        } else {
+            database.check_schema().await?;
+        }
         if !force {
             refuse_company(database.standing().await?)?;
         }
