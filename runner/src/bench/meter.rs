@@ -99,8 +99,8 @@ impl Work {
     }
 }
 
-/// What is left of the machine's busy time after all that is ours.
-fn foreign_share(from: &CpuReading, to: &CpuReading) -> Option<f64> {
+/// What is left of the machine's busy time after all that is ours, of all the time that there was.
+pub(crate) fn foreign_share(from: &CpuReading, to: &CpuReading) -> Option<f64> {
     let (before, after) = from.machine.zip(to.machine)?;
     let ours = |reading: &CpuReading| {
         Some(reading.postgres? + reading.nodes + reading.bench + reading.api.unwrap_or_default())

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use super::bed::Bed;
 use super::door::{Caller, Door};
 use super::fleet::Fleet;
+use super::meter::{Meter, foreign_share};
 use super::outcome::Outcome;
 use super::workload::Workload;
 
@@ -28,13 +29,22 @@ struct Backlog {
     upto: AtomicI64,
 }
 
+/// What a load without end came to.
+pub(crate) struct Sustained {
+    /// Of the jobs that ended.
+    pub(crate) outcome: Outcome,
+    /// What others took of the machine meanwhile.
+    pub(crate) foreign_cpu_share: Option<f64>,
+}
+
 /// Runs a workload at full load for so long, whatever its shape says, and reads what ended. What is
 /// left then is deleted.
 pub(crate) async fn run(
     bed: &Bed,
     workload: &Workload,
     duration: Duration,
-) -> anyhow::Result<Outcome> {
+) -> anyhow::Result<Sustained> {
+    let meter = Meter::find(bed).await?;
     let kind = bed.kind(&workload.handler, true).await?;
     let after = bed.database.newest_job().await?;
     let door = Door::open(bed, workload).await?;
@@ -46,6 +56,7 @@ pub(crate) async fn run(
         clients.spawn(keep_up(caller, workload.batch_jobs, Arc::clone(&backlog)));
     }
     let fleet = Fleet::start(bed, &workload.fleet()).await?;
+    let clock = meter.read(Some(&fleet), door.api());
     let (begun, ended_before) = (Instant::now(), bed.database.ended_so_far().await?);
     while begun.elapsed() < duration {
         fleet.check()?;
@@ -61,12 +72,13 @@ pub(crate) async fn run(
         backlog.upto.store(ended + wanted, Ordering::Relaxed);
         tokio::time::sleep(LOOK).await;
     }
+    let foreign_cpu_share = foreign_share(&clock, &meter.read(Some(&fleet), door.api()));
     clients.shutdown().await;
     fleet.stop().await?;
     door.close().await?;
     let outcome = Outcome::read_ended(&bed.database, &[kind.id], after).await?;
     bed.database.remove_live(kind.id).await?;
-    Ok(outcome)
+    Ok(Sustained { outcome, foreign_cpu_share })
 }
 
 async fn keep_up(caller: Caller, batch_jobs: usize, backlog: Arc<Backlog>) -> anyhow::Result<()> {
