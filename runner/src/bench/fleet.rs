@@ -7,13 +7,19 @@ use anyhow::bail;
 use super::bed::Bed;
 use super::child::Child;
 use super::cpu;
+use crate::cli::output::Output;
+use crate::cli::text::one_line;
 
 /// How long the nodes may take to be registered.
 const START: Duration = Duration::from_secs(60);
 
+/// Lines of complaint of one node that are passed on.
+const MOST_COMPLAINTS: usize = 5;
+
 /// Nodes that run.
 pub(crate) struct Fleet {
     nodes: Vec<Child>,
+    output: Output,
 }
 
 /// What the nodes are to be like.
@@ -33,7 +39,7 @@ impl Fleet {
     /// Starts the nodes and waits until all of them are registered.
     pub(crate) async fn start(bed: &Bed, options: &FleetOptions) -> anyhow::Result<Fleet> {
         let (slots, queue) = (options.slots.to_string(), bed.queue());
-        let mut fleet = Fleet { nodes: Vec::new() };
+        let mut fleet = Fleet { nodes: Vec::new(), output: bed.output };
         let mut names = Vec::new();
         for _ in 0..options.nodes {
             let name = bed.fresh_name("node");
@@ -77,8 +83,16 @@ impl Fleet {
         self.nodes.iter().filter_map(|node| cpu::resident_bytes(node.pid())).max().unwrap_or(0)
     }
 
-    /// Stops them in order and waits for it.
+    /// Stops them in order and waits for it, and passes on what they complained about: a node that
+    /// waited for the database explains a figure.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
+        for node in &self.nodes {
+            let said = node.said();
+            let complaints = said.lines().filter(|l| l.contains("WARN") || l.contains("ERROR"));
+            for line in complaints.take(MOST_COMPLAINTS) {
+                self.output.note(format!("a node said: {}", one_line(line)));
+            }
+        }
         // All are told before the first is waited for.
         futures::future::try_join_all(self.nodes.into_iter().map(Child::stop)).await?;
         Ok(())
