@@ -2,12 +2,13 @@
 
 CARGO ?= cargo
 DEMO_FLAGS ?=
+BENCH_FLAGS ?=
 PEERS_FLAGS ?=
 # Query metadata is committed; no build needs a database, whatever DATABASE_URL says.
 export SQLX_OFFLINE := true
 BIN := $(or $(CARGO_TARGET_DIR),target)/debug/stokehold
 
-.PHONY: demo test soak setup build guests lint bench bench-peers sqlx clean
+.PHONY: demo test soak setup build guests lint bench bench-all bench-quick bench-peers sqlx clean
 
 ## Everything at work: real handlers, real jobs, a table of outcomes; the server stays up.
 demo: setup build guests
@@ -37,9 +38,17 @@ lint:
 	scripts/check-dependencies
 	python3 -B -m unittest discover -q -s tests/bench/peers -t tests/bench/peers
 
-## How fast this machine is, with optimised code.
+## How fast this machine is, with optimised code. BENCH_FLAGS says what to measure: see docs/benchmarking.md.
 bench: setup
-	$(CARGO) run --release --locked -p stokehold -- bench
+	$(CARGO) run --release --locked -p stokehold -- bench $(BENCH_FLAGS)
+
+## Every promise about speed against its bar; an hour or so.
+bench-all: setup
+	$(CARGO) run --release --locked -p stokehold -- bench --all $(BENCH_FLAGS)
+
+## The same in small and not optimised, to see that the measurements work.
+bench-quick: setup build
+	$(BIN) bench --all --quick $(BENCH_FLAGS)
 
 ## Beside other queues on the same PostgreSQL: table, JSON and plot. PEERS_FLAGS=--quick to try.
 bench-peers: setup

@@ -40,8 +40,9 @@ pub(crate) struct Options {
 pub(crate) enum DatabaseChoice {
     /// One that is there.
     Url(String),
-    /// A durable server as our own child process, thrown away at the end: for measuring.
-    Scratch,
+    /// A durable server as our own child process, thrown away at the end: for measuring. With
+    /// settings that go beyond the usual ones, as NAME=VALUE.
+    Scratch(Vec<String>),
     /// A server as our own child process.
     Embedded {
         /// Where it keeps its data; `None` for the usual place.
@@ -177,10 +178,11 @@ impl Opened {
 
 /// Opens the database: makes and starts the server when it is to be ours.
 pub(crate) async fn open_database(choice: DatabaseChoice) -> anyhow::Result<Opened> {
-    let mut durability = None;
+    let (mut durability, mut settings) = (None, Vec::new());
     let (folder, ephemeral, binaries) = match choice {
-        DatabaseChoice::Scratch => {
+        DatabaseChoice::Scratch(more) => {
             durability = Some(Durability::Durable);
+            settings = more;
             (None, true, None)
         }
         DatabaseChoice::Url(url) => {
@@ -199,7 +201,7 @@ pub(crate) async fn open_database(choice: DatabaseChoice) -> anyhow::Result<Open
     let usual = if ephemeral { Durability::ThrowAway } else { Durability::Durable };
     let durability = durability.unwrap_or(usual);
     let owned = Folder::own(&root)?;
-    let server = Server::start(binaries, owned, durability).await?;
+    let server = Server::start(binaries, owned, durability, settings).await?;
     Ok(Opened { url: server.url(), server: Some(server), folder: Some(root), throw_away })
 }
 
@@ -245,14 +247,20 @@ async fn key(database: &Database, folder: Option<&Path>) -> anyhow::Result<Strin
 }
 
 /// A folder that is removed when this is dropped.
-struct ThrowAway(PathBuf);
+pub(crate) struct ThrowAway(PathBuf);
 
 impl ThrowAway {
-    fn make() -> anyhow::Result<ThrowAway> {
+    /// Makes one among the temporary files, private to us.
+    pub(crate) fn make() -> anyhow::Result<ThrowAway> {
         let template = std::env::temp_dir().join("stokehold-XXXXXX");
         let path = nix::unistd::mkdtemp(&template)
             .with_context(|| format!("{} could not be made", template.display()))?;
         Ok(ThrowAway(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -1,5 +1,6 @@
 //! Background jobs out of PostgreSQL, each in its own WebAssembly sandbox: the one binary.
 
+mod bench;
 mod cli;
 mod client;
 mod demo;

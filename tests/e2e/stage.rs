@@ -60,6 +60,7 @@ pub(crate) fn stokehold(state: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What a finished command said.
+#[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) out: String,

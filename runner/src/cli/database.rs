@@ -34,13 +34,17 @@ impl DatabaseArgs {
             Fault::usage("which database? Neither --database-url nor DATABASE_URL is set")
                 .hint("Write it as postgres://USER:PASSWORD@HOST:PORT/NAME.")
         })?;
-        let options = DatabaseOptions::from_url(&url).map_err(|error| {
-            // The address itself is not repeated: a password may stand in it.
-            Fault::invalid(format!("the database address makes no sense: {}", reason(&error)))
-                .hint("Write it as postgres://USER:PASSWORD@HOST:PORT/NAME.")
-        })?;
-        Ok(Database::connect(options).await?)
+        Ok(Database::connect(options(&url)?).await?)
     }
+}
+
+/// Reads an address.
+pub(crate) fn options(url: &str) -> Result<DatabaseOptions, Fault> {
+    DatabaseOptions::from_url(url).map_err(|error| {
+        // The address itself is not repeated: a password may stand in it.
+        Fault::invalid(format!("the database address makes no sense: {}", reason(&error)))
+            .hint("Write it as postgres://USER:PASSWORD@HOST:PORT/NAME.")
+    })
 }
 
 /// The innermost cause.

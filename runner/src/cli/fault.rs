@@ -41,6 +41,11 @@ impl Fault {
         Fault::new(Exit::JobFailed, "job.failed", message)
     }
 
+    /// A measurement is not what it has to be. Its figures have been printed already.
+    pub(crate) fn missed(message: impl Into<String>) -> Self {
+        Fault::new(Exit::Failure, "bench.missed", message)
+    }
+
     /// The keyboard interrupted the command.
     pub(crate) fn interrupted() -> Self {
         Fault::new(Exit::Interrupted, "cli.interrupted", "interrupted")

@@ -2,12 +2,12 @@
 
 mod bench;
 mod complaint;
-mod database;
+pub(crate) mod database;
 mod demo;
 mod dev;
 mod enqueue;
 mod exit;
-mod fault;
+pub(crate) mod fault;
 mod follow;
 mod job;
 mod job_view;
@@ -16,15 +16,15 @@ mod kind;
 mod limits;
 mod migrate;
 mod module;
-mod output;
-mod payload;
+pub(crate) mod output;
+pub(crate) mod payload;
 mod push;
 mod run;
 pub(crate) mod runner_cmd;
 mod runner_list;
 mod serve;
 mod server;
-mod text;
+pub(crate) mod text;
 pub(crate) mod units;
 mod with_postgres;
 

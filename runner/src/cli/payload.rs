@@ -90,7 +90,7 @@ fn too_large(what: &str, origin: &str, size: u64, most: u64) -> Fault {
     ))
 }
 
-fn check_json(bytes: &[u8], origin: &str) -> Result<(), Fault> {
+pub(super) fn check_json(bytes: &[u8], origin: &str) -> Result<(), Fault> {
     match serde_json::from_slice::<&RawValue>(bytes) {
         Ok(_) => Ok(()),
         Err(error) => Err(Fault::invalid(format!("the payload in {origin} is not JSON: {error}"))
@@ -98,7 +98,7 @@ fn check_json(bytes: &[u8], origin: &str) -> Result<(), Fault> {
     }
 }
 
-fn media_type(text: &str) -> Result<String, String> {
+pub(super) fn media_type(text: &str) -> Result<String, String> {
     if is_media_type(text) {
         Ok(text.to_owned())
     } else {
@@ -107,7 +107,7 @@ fn media_type(text: &str) -> Result<String, String> {
 }
 
 /// What a file's name says of its content; bytes when it says nothing known.
-fn media_type_of(path: &Path) -> Option<&'static str> {
+pub(super) fn media_type_of(path: &Path) -> Option<&'static str> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     Some(match extension.as_str() {
         "json" => "application/json",

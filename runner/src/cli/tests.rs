@@ -44,6 +44,7 @@ fn every_command_explains_itself() {
         &["module", "prune"],
         &["key", "create"],
         &["runner", "list"],
+        &["bench"],
     ] {
         insta::assert_snapshot!(format!("help_{}", path.join("_")), help(path));
     }
@@ -76,6 +77,10 @@ fn flags_that_make_no_sense_together_are_usage_errors() {
         &["stokehold", "kind", "set", "k"],
         &["stokehold", "push", "f.wasm"],
         &["stokehold", "run", "f.wasm", "--limit", "fule=3"],
+        &["stokehold", "bench", "--rate", "0"],
+        &["stokehold", "bench", "--repeat", "0"],
+        &["stokehold", "bench", "--payload-bytes", "9", "--payload-file", "f"],
+        &["stokehold", "bench", "--all", "--scenario", "flood"],
     ] {
         let error = Cli::try_parse_from(words).unwrap_err();
         assert_eq!(error.exit_code(), Exit::Usage as i32, "{words:?}: {error}");

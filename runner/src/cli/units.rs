@@ -69,6 +69,15 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Reads a count of things of which there has to be one.
+pub(crate) fn parse_at_least_one(text: &str) -> Result<usize, String> {
+    match parse_count(text)?.try_into() {
+        Ok(0) => Err("it has to be 1 or more".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("that is too many".to_owned()),
+    }
+}
+
 fn one_number(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim().replace('_', "");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

@@ -69,6 +69,15 @@ impl Binaries {
         self.folder.join("initdb")
     }
 
+    /// Whether the server can load a library, such as `pg_stat_statements`.
+    pub(crate) fn has_library(&self, name: &str) -> bool {
+        let file = format!("{name}.so");
+        let beside = self.folder.join("../lib");
+        [beside.join(&file), beside.join("postgresql").join(&file)]
+            .iter()
+            .any(|path| path.is_file())
+    }
+
     /// The major version.
     pub(crate) fn major(&self) -> u32 {
         self.major

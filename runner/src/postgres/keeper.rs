@@ -1,5 +1,5 @@
-//! The moment between us and the server: this binary again, which arranges that the server dies with
-//! its owner, lowers its rights, and becomes the server.
+//! The moment between us and a child process, the server above all: this binary again, which arranges
+//! that the child dies with its owner, lowers its rights, and becomes the child.
 //!
 //! A process of its own does it because these calls would change ours; it is safe code from end to
 //! end, which a hook between fork and exec would not be.
@@ -15,7 +15,7 @@ use nix::unistd::{Gid, Pid, Uid, getppid, setgid, setgroups, setuid};
 /// How the hidden command is called.
 pub(crate) const COMMAND: &str = "__postgres";
 
-/// Become a PostgreSQL server that ends with the process that started it.
+/// Become a program, such as a PostgreSQL server, that ends with the process that started it.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The process to end with.
@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// The group to become.
     #[arg(long)]
     pub(crate) gid: Option<u32>,
+    /// What the kernel sends when the owner ends; SIGINT is PostgreSQL's fast shutdown.
+    #[arg(long, default_value = "SIGINT")]
+    pub(crate) death_signal: Signal,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     pub(crate) command: Vec<std::ffi::OsString>,
@@ -39,11 +42,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         setgid(Gid::from_raw(gid)).context("the group could not be changed")?;
         setuid(Uid::from_raw(uid)).context("the user could not be changed")?;
     }
-    // After the change of user, which clears it. SIGINT is PostgreSQL's fast shutdown.
-    set_pdeathsig(Signal::SIGINT).context("the parent-death signal could not be set")?;
+    // After the change of user, which clears it.
+    set_pdeathsig(args.death_signal).context("the parent-death signal could not be set")?;
     // The owner may have died before that line.
     if getppid() != Pid::from_raw(args.owner_pid) {
-        bail!("the process that wanted the server is gone");
+        bail!("the process that wanted this one is gone");
     }
     let Some((program, arguments)) = args.command.split_first() else { bail!("no program given") };
     let error = Command::new(program).args(arguments).exec();

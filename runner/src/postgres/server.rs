@@ -48,10 +48,12 @@ pub(crate) struct Server {
 
 impl Server {
     /// Makes the cluster if needed, starts the server and waits until it accepts connections.
+    /// `more` are settings that win over ours, as NAME=VALUE.
     pub(crate) async fn start(
         binaries: Binaries,
         folder: Folder,
         durability: Durability,
+        more: Vec<String>,
     ) -> anyhow::Result<Server> {
         let prepare = move || {
             cluster::ensure(&binaries, &folder, durability)?;
@@ -59,7 +61,7 @@ impl Server {
             anyhow::Ok((binaries, folder))
         };
         let (binaries, folder) = tokio::task::spawn_blocking(prepare).await??;
-        let command = command(&binaries, &folder, durability)?;
+        let command = command(&binaries, &folder, durability, &more)?;
         let (pid, ended, thread) = spawn(command)?;
         let server = Server { folder, pid, ended, thread: Some(thread) };
         server.wait_until_ready().await?;
@@ -154,6 +156,7 @@ fn command(
     binaries: &Binaries,
     folder: &Folder,
     durability: Durability,
+    more: &[String],
 ) -> anyhow::Result<Command> {
     let log = fs::OpenOptions::new().create(true).append(true).open(folder.log())?;
     let mut command = Command::new(std::env::current_exe()?);
@@ -180,6 +183,7 @@ fn command(
     if durability == Durability::ThrowAway {
         settings.extend(["fsync=off", "full_page_writes=off", "synchronous_commit=off"]);
     }
+    settings.extend(more.iter().map(String::as_str));
     for setting in settings {
         command.arg("-c").arg(setting);
     }

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by unwrapping it")]
 
+mod bench;
 mod cancelling;
 mod claiming;
 mod enqueue;

@@ -1,0 +1,14 @@
+//! What the benchmark asks of a database and does to it. Nothing here is used to run jobs.
+
+mod filling;
+mod gauges;
+mod removal;
+mod snapshot;
+mod standing;
+mod times;
+
+pub use gauges::{DatabaseGauges, Endpoint};
+pub use removal::{SLEEPER, drop_database};
+pub use snapshot::HeldSnapshot;
+pub use standing::Standing;
+pub use times::{JobSpan, JobTimes};
