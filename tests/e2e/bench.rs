@@ -171,6 +171,12 @@ async fn a_database_in_use_is_refused_and_forced_its_jobs_are_left_alone() {
     let refused = bench(&stage, &["--jobs", "10"]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.err.contains("1 live job") && refused.err.contains("--force"), "{refused:?}");
+    let kept = Stage::bare().await;
+    let said = bench(&kept, &["--jobs", "50", "--latency-jobs", "0", "--keep"]);
+    assert_eq!(said.code, 0, "{said:?}");
+    let completed = "select count(*) from stokehold.job_history where state = 'completed'";
+    assert_eq!(kept.number(completed).await, 50);
+
     let forced = bench(&stage, &["--jobs", "50", "--latency-jobs", "0", "--force"]);
     assert_eq!(forced.code, 0, "{forced:?}");
     let untouched = "select count(*) from stokehold.jobs where state = 'available' and token = 0";
@@ -190,7 +196,7 @@ async fn a_database_in_use_is_refused_and_forced_its_jobs_are_left_alone() {
 async fn what_makes_no_sense_is_refused_in_words() {
     let folder = tempfile::tempdir().unwrap();
     let nowhere = "postgres://u@127.0.0.1:1/none";
-    let cases: [(&[&str], i32, &str); 15] = [
+    let cases: [(&[&str], i32, &str); 16] = [
         (&["--rate", "5"], 2, "--rate does not belong to --shape burn-down"),
         (&["--shape", "steady", "--jobs", "5"], 2, "--jobs does not belong to --shape steady"),
         (&["--shape", "steady", "--rate", "5"], 2, "--shape steady needs --duration"),
@@ -206,6 +212,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
         (&["--scenario", "flod"], 3, "There are: throughput, latency-idle"),
         (&["--scenario", "flood", "--jobs", "9"], 2, "decides by itself what --jobs would say"),
         (&["--quick"], 2, "none is named"),
+        (&["--keep"], 2, "nothing to keep"),
     ];
     for (arguments, code, part) in cases {
         let mut all = vec!["bench"];

@@ -37,6 +37,8 @@ pub(crate) struct BedOptions {
     pub(crate) url: Option<String>,
     /// Measure although others use it.
     pub(crate) force: bool,
+    /// Leave everything in a database that was there.
+    pub(crate) keep: bool,
     /// Count statements, on a scratch server that can.
     pub(crate) statements: bool,
 }
@@ -65,6 +67,8 @@ enum Ending {
     ThrownAway,
     /// It stays, without what is ours.
     Tidied,
+    /// It stays as it is, for others to look at.
+    Kept,
     /// It is dropped, by way of the database of that address.
     Dropped { server_url: String, name: String },
 }
@@ -88,7 +92,11 @@ impl Bed {
             None => DatabaseChoice::Scratch(scratch_settings(options.statements)?),
         };
         let opened = dev::open_database(choice).await?;
-        let ending = if is_scratch { Ending::ThrownAway } else { Ending::Tidied };
+        let ending = match (is_scratch, options.keep) {
+            (true, _) => Ending::ThrownAway,
+            (false, true) => Ending::Kept,
+            (false, false) => Ending::Tidied,
+        };
         let statements = options.statements && is_scratch;
         match Bed::on(&opened.url, options.force, statements).await {
             Ok(parts) => Ok(Bed::of(parts, opened, folder, ending, output)),
@@ -229,7 +237,7 @@ impl Bed {
     /// stays.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         let removed = match &self.ending {
-            Ending::ThrownAway | Ending::Dropped { .. } => Ok(0),
+            Ending::ThrownAway | Ending::Kept | Ending::Dropped { .. } => Ok(0),
             Ending::Tidied => {
                 let modules =
                     self.modules.lock().unwrap_or_else(|error| error.into_inner()).clone();

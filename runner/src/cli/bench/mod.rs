@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Measure although the database has live jobs or runners
     #[arg(long)]
     force: bool,
+    /// Leave the jobs and all else in a database that was there
+    #[arg(long)]
+    keep: bool,
     #[command(flatten)]
     load: LoadArgs,
     #[command(flatten)]
@@ -170,6 +173,12 @@ impl Args {
             )
             .hint("Load pg_stat_statements there and create the extension: it is found then."));
         }
+        if self.keep && url.is_none() {
+            return Err(Fault::usage(
+                "--keep has nothing to keep: a scratch server is thrown away",
+            )
+            .hint("Name a database with --database-url or DATABASE_URL."));
+        }
         let folder = self.plot.as_deref().and_then(Path::parent);
         let is_missing = |folder: &Path| !folder.as_os_str().is_empty() && !folder.is_dir();
         if let Some(file) = &self.plot
@@ -178,7 +187,7 @@ impl Args {
             let message = format!("there is no folder for the plot {}", file.display());
             return Err(Fault::not_found(message));
         }
-        Ok(BedOptions { url, force: self.force, statements: self.statements })
+        Ok(BedOptions { url, force: self.force, keep: self.keep, statements: self.statements })
     }
 
     fn workload(&self) -> anyhow::Result<Workload> {
