@@ -10,10 +10,13 @@
 //! milliseconds) and, between the two, a look: announce first, look after, so that nothing enqueued
 //! between is missed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stokehold_queue::{ClaimNumber, Claimed, Horizon, LaneQuota, QueueError};
+use stokehold_queue::{
+    ClaimNumber, Claimant, Claimed, Horizon, Lane, LaneQuota, Place, QueueError,
+};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -35,6 +38,8 @@ const MANY_HINTS: u32 = 8;
 /// A job that found no slot within this time goes back for others to take. It was held in advance
 /// because jobs were short; now they are not.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
+/// Lanes that seem empty and are asked in one claim all the same, one job each: some 2 µs a lane.
+const PROBES: usize = 32;
 /// A look takes no more than this part of a node's time: one over it.
 const LOOK_SHARE: u32 = 20;
 
@@ -48,6 +53,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
     let mut claimer = Claimer {
         lanes: Lanes::default(),
         horizon: Horizon::default(),
+        served: VecDeque::new(),
         prefetch: Prefetch::new(2 * session.config.batch),
         under_way: JoinSet::new(),
         asked_for: 0,
@@ -73,6 +79,8 @@ struct Claimer {
     hints: Arc<Hints>,
     lanes: Lanes,
     horizon: Horizon,
+    /// Every lane of the queues served, in the order in which they are probed.
+    served: VecDeque<Lane>,
     prefetch: Prefetch,
     under_way: JoinSet<Answer>,
     /// Jobs that the claims under way may bring.
@@ -194,6 +202,8 @@ impl Claimer {
         self.lanes.update(&tick.lanes);
         self.seen = !tick.lanes.is_empty();
         self.session.releases.kinds_are_at(tick.kinds_version);
+        self.served.clear();
+        self.served.extend(self.horizon.served());
         if tick.dead_runners {
             self.dead_runners.notify_one();
         }
@@ -210,10 +220,10 @@ impl Claimer {
     fn follow_hints(&mut self) {
         let said = self.hints.take();
         for lane in said.lanes {
-            if self.horizon.knows(lane) {
-                self.lanes.activate(lane, self.horizon.cleared(lane));
-            } else {
-                self.looked_at = None;
+            match self.horizon.place(lane) {
+                Place::Served(cleared) => self.lanes.activate(lane, cleared),
+                Place::Elsewhere => {}
+                Place::Unknown => self.looked_at = None,
             }
         }
         if said.look {
@@ -227,16 +237,30 @@ impl Claimer {
         if room == 0 || self.lanes.is_empty() {
             return false;
         }
-        let asked = self.lanes.share(room);
+        let mut asked = self.lanes.share(room);
+        if !self.announced {
+            self.probe_quiet_lanes(&mut asked);
+        }
         let (number, answered) = self.session.open_claims.next();
         self.asked_for += wanted(&asked);
         let session = Arc::clone(&self.session);
         self.under_way.spawn(async move {
             let claim = ClaimNumber { number, answered };
-            let jobs = session.database.claim(session.runner, &claim, &asked).await;
+            let queues = session.config.queues.as_deref();
+            let claimant = Claimant { runner: session.runner, queues };
+            let jobs = session.database.claim(claimant, &claim, &asked).await;
             Answer { number, answered: claim.answered, asked, jobs }
         });
         true
+    }
+
+    /// Asks a few of the lanes that seem empty too, each in its turn: enqueueing does not notify a
+    /// busy node.
+    fn probe_quiet_lanes(&mut self, asked: &mut Vec<LaneQuota>) {
+        let quiet = self.served.len().min(PROBES);
+        self.served.rotate_left(quiet);
+        let lanes = self.served.iter().take(quiet);
+        self.lanes.probe(asked, lanes.map(|lane| (*lane, self.horizon.cleared(*lane))));
     }
 
     /// Takes in what a claim brought.

@@ -82,7 +82,26 @@ impl Lanes {
         lanes.iter().enumerate().map(lane_quota).collect()
     }
 
-    /// Moves the cursors behind what was claimed, and drops the lanes that gave less than asked.
+    /// One job of each of these lanes as well, as far as they are at least as urgent as what was
+    /// asked for: work that nobody announced, because everybody is busy.
+    pub(crate) fn probe(
+        &self,
+        asked: &mut Vec<LaneQuota>,
+        lanes: impl Iterator<Item = (Lane, i64)>,
+    ) {
+        let urgent = asked.first().map_or(i16::MAX, |lane| lane.priority);
+        let quiet =
+            lanes.filter(|(lane, _)| lane.priority <= urgent && !self.active.contains(lane));
+        asked.extend(quiet.map(|(lane, cleared)| LaneQuota {
+            kind_id: lane.kind_id,
+            priority: lane.priority,
+            after_position: self.cursors.get(&lane).map_or(cleared, |cursor| cleared.max(*cursor)),
+            quota: 1,
+        }));
+    }
+
+    /// Moves the cursors behind what was claimed, drops the lanes that gave less than asked and takes
+    /// up those that gave what they were probed for.
     pub(crate) fn claimed(&mut self, asked: &[LaneQuota], jobs: &[Claimed]) {
         let mut taken: HashMap<Lane, (i32, i64)> = HashMap::new();
         for job in jobs {
@@ -100,6 +119,8 @@ impl Lanes {
             let lane = Lane { kind_id: quota.kind_id, priority: quota.priority };
             if taken.get(&lane).map_or(0, |(count, _)| *count) < quota.quota {
                 self.active.retain(|active| *active != lane);
+            } else if !self.active.contains(&lane) {
+                self.active.push(lane);
             }
         }
     }
@@ -159,6 +180,23 @@ pub(crate) mod tests {
         let asked = lanes.share(3);
         lanes.claimed(&asked, &[job(1, 7)]);
         assert_eq!(lanes.share(3)[0].kind_id, KindId(2));
+    }
+
+    #[test]
+    fn quiet_lanes_are_probed_beside_busy_ones_unless_they_are_less_urgent() {
+        let mut lanes = Lanes::default();
+        lanes.update(&[active(1, 0)]);
+        let mut asked = lanes.share(10);
+        let quiet = [lane(1, 0), lane(2, 0), lane(3, 5), lane(4, -5)];
+        lanes.probe(&mut asked, quiet.into_iter().map(|lane| (lane, 9)));
+        let probed: Vec<(i32, i64, i32)> = asked[1..]
+            .iter()
+            .map(|asked| (asked.kind_id.0, asked.after_position, asked.quota))
+            .collect();
+        assert_eq!(probed, [(2, 9, 1), (4, 9, 1)]);
+        lanes.claimed(&asked, &[job(2, 30)]);
+        assert!(lanes.active.contains(&lane(2, 0)), "it may have more");
+        assert!(!lanes.active.contains(&lane(1, 0)) && !lanes.active.contains(&lane(4, -5)));
     }
 
     #[test]

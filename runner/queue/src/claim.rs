@@ -29,6 +29,21 @@ pub struct ClaimNumber {
     pub answered: Vec<i64>,
 }
 
+/// Who claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant<'a> {
+    /// The runner.
+    pub runner: RunnerId,
+    /// The queues that it serves; `None` for all.
+    pub queues: Option<&'a [String]>,
+}
+
+impl From<RunnerId> for Claimant<'_> {
+    fn from(runner: RunnerId) -> Self {
+        Claimant { runner, queues: None }
+    }
+}
+
 /// A job that this runner now holds.
 #[derive(Clone, Debug)]
 pub struct Claimed {
@@ -112,16 +127,18 @@ impl Row {
 impl Database {
     /// Claims what is available in the lanes, up to each lane's quota, in the order in which it is to
     /// be started: by priority, then first in, first out. The claim is committed when this returns. A
-    /// runner whose lease is over gets nothing.
+    /// runner whose lease is over gets nothing, and a lane of a queue that it does not serve gives
+    /// nothing.
     ///
     /// # Errors
     /// On any error the claim may have been committed all the same: ask with [`Database::reclaim`].
     pub async fn claim(
         &self,
-        runner: RunnerId,
+        claimant: impl Into<Claimant<'_>>,
         claim: &ClaimNumber,
         lanes: &[LaneQuota],
     ) -> Result<Vec<Claimed>, QueueError> {
+        let Claimant { runner, queues } = claimant.into();
         let kinds: Vec<i32> = lanes.iter().map(|lane| lane.kind_id.0).collect();
         let priorities: Vec<i16> = lanes.iter().map(|lane| lane.priority).collect();
         let positions: Vec<i64> = lanes.iter().map(|lane| lane.after_position).collect();
@@ -135,7 +152,8 @@ impl Database {
             &priorities,
             &positions,
             &quotas,
-            &claim.answered
+            &claim.answered,
+            queues as Option<&[String]>
         )
         .fetch_all(conn))?;
         Ok(in_order(rows, claim.number))

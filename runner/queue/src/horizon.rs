@@ -36,8 +36,8 @@ pub(crate) struct Mark {
 #[derive(Debug)]
 pub struct Horizon {
     lanes: HashMap<Lane, Cleared>,
-    /// Rows of the table of lanes when it was last read.
-    lanes_seen: i64,
+    /// Rows of the table of lanes when it was last read, and the version of the kinds then.
+    lanes_seen: (i64, i64),
     /// Everything up to here is visible or never will be.
     floor: Mark,
     /// No job is due before this time.
@@ -53,13 +53,26 @@ pub struct Horizon {
 struct Cleared {
     position: i64,
     noted: i64,
+    /// Of a queue that this node serves.
+    served: bool,
+}
+
+/// What is known of a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// This node serves it, and it can have nothing at or below this position.
+    Served(i64),
+    /// Others serve it.
+    Elsewhere,
+    /// It has not been heard of: look.
+    Unknown,
 }
 
 impl Default for Horizon {
     fn default() -> Self {
         Horizon {
             lanes: HashMap::new(),
-            lanes_seen: 0,
+            lanes_seen: (-1, -1),
             floor: Mark { position: 0, at: DateTime::UNIX_EPOCH },
             due_from: DateTime::from_timestamp(0, 0).unwrap_or_default() - TimeDelta::days(700_000),
             marked: None,
@@ -74,13 +87,22 @@ impl Horizon {
         self.lanes.get(&lane).map_or(0, |cleared| cleared.position)
     }
 
-    /// True when the lane has been heard of.
-    pub fn knows(&self, lane: Lane) -> bool {
-        self.lanes.contains_key(&lane)
+    /// What is known of the lane.
+    pub fn place(&self, lane: Lane) -> Place {
+        match self.lanes.get(&lane) {
+            None => Place::Unknown,
+            Some(cleared) if cleared.served => Place::Served(cleared.position),
+            Some(_) => Place::Elsewhere,
+        }
     }
 
-    pub(crate) fn lanes_seen(&self) -> i64 {
-        self.lanes_seen
+    /// The lanes that this node serves.
+    pub fn served(&self) -> impl Iterator<Item = Lane> {
+        self.lanes.iter().filter(|(_, cleared)| cleared.served).map(|(lane, _)| *lane)
+    }
+
+    pub(crate) fn is_up_to_date(&self, lanes: i64, kinds_version: i64) -> bool {
+        self.lanes_seen == (lanes, kinds_version)
     }
 
     pub(crate) fn due_from(&self) -> DateTime<Utc> {
@@ -89,16 +111,25 @@ impl Horizon {
 
     /// The lanes to look into, and from where.
     pub(crate) fn questions(&self) -> (Vec<i32>, Vec<i16>, Vec<i64>) {
-        let kinds = self.lanes.keys().map(|lane| lane.kind_id.0).collect();
-        let priorities = self.lanes.keys().map(|lane| lane.priority).collect();
-        (kinds, priorities, self.lanes.values().map(|cleared| cleared.position).collect())
+        let served = || self.lanes.iter().filter(|(_, cleared)| cleared.served);
+        let kinds = served().map(|(lane, _)| lane.kind_id.0).collect();
+        let priorities = served().map(|(lane, _)| lane.priority).collect();
+        (kinds, priorities, served().map(|(_, cleared)| cleared.position).collect())
     }
 
-    pub(crate) fn set_lanes(&mut self, lanes: impl Iterator<Item = (Lane, i64)>, seen: i64) {
-        for (lane, position) in lanes {
-            self.lanes.entry(lane).or_insert(Cleared { position, noted: position });
+    /// Takes over the lanes that there are: how far each is cleared, as somebody noted, and whether
+    /// this node serves it.
+    pub(crate) fn set_lanes(
+        &mut self,
+        lanes: impl Iterator<Item = (Lane, i64, bool)>,
+        rows: i64,
+        kinds_version: i64,
+    ) {
+        for (lane, position, served) in lanes {
+            let known = Cleared { position, noted: position, served };
+            self.lanes.entry(lane).or_insert(known).served = served;
         }
-        self.lanes_seen = seen;
+        self.lanes_seen = (rows, kinds_version);
     }
 
     /// Takes in what one look found: the first job of each lane that has any, the next that is due,
@@ -114,7 +145,8 @@ impl Horizon {
         let first: HashMap<Lane, Option<i64>> =
             found.iter().map(|active| (active.lane, active.first)).collect();
         let floor = self.floor;
-        for (lane, cleared) in &mut self.lanes {
+        // Of a lane that was not looked into nothing was learnt.
+        for (lane, cleared) in self.lanes.iter_mut().filter(|(_, cleared)| cleared.served) {
             let empty_to = match first.get(lane) {
                 None | Some(None) => floor.position,
                 Some(Some(first)) => floor.position.min(first - 1),
@@ -168,7 +200,7 @@ mod tests {
 
     fn known() -> Horizon {
         let mut horizon = Horizon::default();
-        horizon.set_lanes([(LANE, 0)].into_iter(), 1);
+        horizon.set_lanes([(LANE, 0, true)].into_iter(), 1, 1);
         horizon
     }
 
@@ -190,6 +222,18 @@ mod tests {
         assert_eq!(horizon.cleared(LANE), 0, "this very look may have come too early");
         horizon.learn(&[], None, mark(600), Vec::new());
         assert_eq!(horizon.cleared(LANE), 100);
+    }
+
+    #[test]
+    fn nothing_is_learnt_of_a_lane_that_others_serve() {
+        let mut horizon = Horizon::default();
+        horizon.set_lanes([(LANE, 7, false)].into_iter(), 1, 1);
+        for position in 1..10 {
+            horizon.learn(&[], None, mark(position * 100), Vec::new());
+        }
+        assert_eq!(horizon.place(LANE), Place::Elsewhere);
+        horizon.set_lanes([(LANE, 0, true)].into_iter(), 1, 2);
+        assert_eq!(horizon.place(LANE), Place::Served(7));
     }
 
     #[test]

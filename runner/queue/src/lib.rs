@@ -22,11 +22,11 @@ pub mod settle;
 pub mod tick;
 pub mod wake;
 
-pub use claim::{ClaimNumber, Claimed, LaneQuota};
+pub use claim::{ClaimNumber, Claimant, Claimed, LaneQuota};
 pub use database::{Database, DatabaseOptions, Plans};
 pub use enqueue::NewJob;
 pub use error::{QueueError, RefusalCode};
-pub use horizon::Horizon;
+pub use horizon::{Horizon, Place};
 pub use jobs::{AttemptRecord, CancelAnswer, JobFilter, JobRecord, JobSummary};
 pub use keys::{ApiKey, NewKey};
 pub use kinds::{Kind, KindPolicy, Release, RunnableRelease};

@@ -55,10 +55,11 @@ impl Database {
         queues: Option<&[String]>,
     ) -> Result<Tick, QueueError> {
         let (tick, lanes) = self.look(horizon, queues, MAX_RELEASED).await?;
-        if lanes == horizon.lanes_seen() {
+        // A new lane, or one that may have moved to another queue.
+        if horizon.is_up_to_date(lanes, tick.kinds_version) {
             return Ok(tick);
         }
-        self.learn_lanes(horizon).await?;
+        self.learn_lanes(horizon, queues, tick.kinds_version).await?;
         let (again, _) = self.look(horizon, queues, MAX_RELEASED - tick.released).await?;
         Ok(Tick { released: tick.released + again.released, ..again })
     }
@@ -100,16 +101,25 @@ impl Database {
     }
 
     /// Reads which lanes there are.
-    async fn learn_lanes(&self, horizon: &mut Horizon) -> Result<(), QueueError> {
+    async fn learn_lanes(
+        &self,
+        horizon: &mut Horizon,
+        queues: Option<&[String]>,
+        kinds_version: i64,
+    ) -> Result<(), QueueError> {
         let rows = bounded!(self, "read the lanes", |conn| sqlx::query!(
-            r#"select kind_id, priority, max(cleared) as "cleared!", count(*) as "rows!"
-               from stokehold.lanes group by kind_id, priority"#
+            r#"select kind_id, priority, max(cleared) as "cleared!", count(*) as "rows!",
+                 coalesce((select $1::text[] is null or queue = any($1)
+                   from stokehold.kinds where id = kind_id), false) as "served!"
+               from stokehold.lanes group by kind_id, priority"#,
+            queues as Option<&[String]>
         )
         .fetch_all(conn))?;
         let seen = rows.iter().map(|row| row.rows).sum();
         let lane = |kind, priority| Lane { kind_id: KindId(kind), priority };
-        let lanes = rows.iter().map(|row| (lane(row.kind_id, row.priority), row.cleared));
-        horizon.set_lanes(lanes, seen);
+        let lanes =
+            rows.iter().map(|row| (lane(row.kind_id, row.priority), row.cleared, row.served));
+        horizon.set_lanes(lanes, seen, kinds_version);
         Ok(())
     }
 

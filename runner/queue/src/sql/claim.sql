@@ -1,6 +1,7 @@
 -- Claims the next available jobs of some lanes for one runner.
 -- $1 runner; $2 the number of this claim; $3..$6 lanes as arrays: kind, priority, position to start
--- after, most to take; $7 numbers of earlier claims of which every job is answered.
+-- after, most to take; $7 numbers of earlier claims of which every job is answered; $8 queues served,
+-- null for all: a lane of another queue gives nothing, whoever pointed to it.
 -- Index: jobs_lanes, from the lane's cursor on, in order of position.
 -- Locks: the picked rows, skipping those locked by others; nothing when the runner's lease is over.
 -- The picking is a materialized CTE: as a subquery of an IN it may run more than once and claim more
@@ -22,7 +23,9 @@ with picked as materialized (
       and priority = lane.priority
       and position > lane.after_position
     order by position
-    limit case when (select active_release from stokehold.kinds where id = lane.kind_id) is not null
+    limit case
+      when (select active_release is not null and ($8::text[] is null or queue = any($8))
+        from stokehold.kinds where id = lane.kind_id)
       then lane.quota else 0 end
     for update skip locked
   ) job

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stokehold_domain::{Blob, JobId, JobState, Next, Problem, RunnerId};
-use stokehold_queue::{Claimed, Database, DatabaseOptions, Ended, LaneQuota, NewJob};
+use stokehold_queue::{Claimant, Claimed, Database, DatabaseOptions, Ended, LaneQuota, NewJob};
 use tokio::task::JoinSet;
 
 use crate::support::{LEASE, Queue, ended, handed_back, job, lane, next_claim, retried};
@@ -283,4 +283,18 @@ async fn the_token_grows_at_every_claim_and_never_goes_back() {
     assert_eq!(claimed.token.0, last + 2);
     queue.settle(runner, ended(&claimed, "ok", Next::Finish(JobState::Completed))).await;
     assert_eq!(queue.ended(id).await.unwrap()["token"], last + 2);
+}
+
+#[tokio::test]
+async fn a_lane_of_a_queue_that_the_runner_does_not_serve_gives_nothing() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue.job("work").await;
+    for (queues, jobs) in [(vec!["mail".to_owned()], 0), (vec!["default".to_owned()], 1)] {
+        let claimant = Claimant { runner, queues: Some(&queues) };
+        let claimed =
+            queue.database.claim(claimant, &next_claim(), &[lane(kind, 5)]).await.unwrap();
+        assert_eq!(claimed.len(), jobs, "{queues:?}");
+    }
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use stokehold_domain::KindId;
-use stokehold_queue::{ActiveLane, Horizon, Lane, Plans};
+use stokehold_queue::{ActiveLane, Horizon, KindPolicy, Lane, Place, Plans};
 
 use crate::support::{Queue, completed};
 
@@ -94,4 +94,41 @@ async fn an_old_snapshot_does_not_hold_the_horizon_back() {
     let behind = pages_read(&queue, kind, churned).await;
     assert!(all > 30 && behind < 10, "{all} pages from the start, {behind} from the horizon");
     reader.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_new_lane_is_heard_of_at_once_and_one_of_another_queue_is_told_apart() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let mut horizon = Horizon::default();
+    let mail = ["mail".to_owned()];
+    queue.database.tick(&mut horizon, Some(&mail)).await.unwrap();
+    assert_eq!(horizon.place(lane(kind)), Place::Unknown);
+    queue.job("work").await;
+    let tick = queue.database.tick(&mut horizon, Some(&mail)).await.unwrap();
+    assert!(tick.lanes.is_empty());
+    assert_eq!(horizon.place(lane(kind)), Place::Elsewhere);
+    // The kind moves to the queue that is served.
+    let policy = KindPolicy { queue: "mail".to_owned(), ..KindPolicy::default() };
+    queue.database.put_kind("work", &policy).await.unwrap();
+    let tick = queue.database.tick(&mut horizon, Some(&mail)).await.unwrap();
+    assert_eq!(tick.lanes.len(), 1);
+    assert!(matches!(horizon.place(lane(kind)), Place::Served(_)));
+}
+
+#[tokio::test]
+async fn a_node_that_starts_later_begins_where_others_have_come_to() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    queue.job("work").await;
+    queue.run("delete from stokehold.jobs").await;
+    queue.run("select setval('stokehold.positions', 1000000)").await;
+    let mut horizon = Horizon::default();
+    for _ in 0..TICKS {
+        first(&queue, &mut horizon).await;
+    }
+    queue.database.note_horizon(&mut horizon).await.unwrap();
+    let mut later = Horizon::default();
+    first(&queue, &mut later).await;
+    assert_eq!(later.cleared(lane(kind)), 1_000_000);
 }

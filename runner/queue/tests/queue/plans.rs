@@ -105,7 +105,7 @@ fn outcomes(runner: RunnerId, ids: &[i64], between: &[(&str, &str)]) -> String {
 async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64]) {
     let claim = format!(
         "{runner}, 1, array[{kind}, {kind}], array[0, 1]::smallint[], array[0, 25000]::bigint[],
-         array[100, 100], array[]::bigint[]"
+         array[100, 100], array[]::bigint[], null"
     );
     let steps = plan(queue, CLAIM, &claim).await;
     assert_uses(&steps, &["jobs_lanes", "jobs_pkey"]);

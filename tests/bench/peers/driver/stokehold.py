@@ -37,6 +37,9 @@ def command(binary: Path, mode: Mode, handler: str, jobs: int, singles: int,
         call += ["--slots", str(mode.settings["slots"])]
     if "--latency-jobs" in flags:
         call += ["--latency-jobs", str(singles)]
+    if "--keep" in flags:
+        # The rows are looked at afterwards.
+        call += ["--keep"]
     if handler == NOOP:
         return call + ["--handler", BUILT_IN[mode.settings.get("guest", "component")]]
     if "--payload-file" not in flags:
