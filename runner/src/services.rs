@@ -31,6 +31,10 @@ pub(crate) struct NodeArgs {
     /// Most jobs in one claim, and most outcomes in one flush
     #[arg(long, value_name = "N", default_value_t = 500, env = "STOKEHOLD_BATCH")]
     pub(crate) batch: usize,
+    /// Do not listen for notifications, for a connection pooler that cannot pass them on: work is
+    /// found at the next look, within a second
+    #[arg(long)]
+    pub(crate) no_wake_ups: bool,
     /// Serve only these queues, separated by commas; without it, every queue
     #[arg(long = "queue", value_name = "QUEUES", value_delimiter = ',')]
     pub(crate) queues: Vec<String>,
@@ -57,6 +61,7 @@ impl NodeArgs {
             queues: (!self.queues.is_empty()).then(|| self.queues.clone()),
             slots: self.slots,
             batch: self.batch,
+            wake_ups: !self.no_wake_ups,
             lease: self.lease,
             beat: self.lease / 5,
             self_fence: self.lease * 7 / 10,

@@ -49,12 +49,14 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
     let hints = Arc::new(Hints::default());
     // In a set, so that it ends with this loop however that ends.
     let mut listener = JoinSet::new();
-    listener.spawn(listen(session.database.clone(), Arc::clone(&hints)));
+    if session.config.wake_ups {
+        listener.spawn(listen(session.database.clone(), Arc::clone(&hints)));
+    }
     let mut claimer = Claimer {
         lanes: Lanes::default(),
         horizon: Horizon::default(),
         served: VecDeque::new(),
-        prefetch: Prefetch::new(2 * session.config.batch),
+        prefetch: Prefetch::new(3 * session.config.batch),
         under_way: JoinSet::new(),
         asked_for: 0,
         unheard: Vec::new(),
@@ -156,7 +158,8 @@ impl Claimer {
         while self.under_way.len() < at_once && self.claim() {}
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
-        if dry && room > 0 && !self.announced && !self.is_busy() {
+        let may_announce = self.session.config.wake_ups && !self.announced;
+        if dry && room > 0 && may_announce && !self.is_busy() {
             // Announce first, look after: what was enqueued between is seen by the look.
             self.announce(true).await?;
             return self.look().await;

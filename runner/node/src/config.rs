@@ -14,6 +14,9 @@ pub struct NodeConfig {
     /// The most jobs in one claim and the most outcomes in one flush. More is faster and rougher: a
     /// node that dies has up to two batches in its hands that were not started or not written.
     pub batch: usize,
+    /// Listen for wake-up hints. Without them work is found at the next look, and everything works
+    /// through a pooler that cannot pass notifications on.
+    pub wake_ups: bool,
     /// How long the lease lasts without a beat, by the database's clock.
     pub lease: Duration,
     /// How often the lease is renewed.
@@ -41,6 +44,7 @@ impl Default for NodeConfig {
             queues: None,
             slots: 32,
             batch: 500,
+            wake_ups: true,
             lease: Duration::from_secs(10),
             beat: Duration::from_secs(2),
             self_fence: Duration::from_secs(7),
@@ -56,10 +60,10 @@ impl Default for NodeConfig {
 pub struct InvalidNodeConfig(String);
 
 impl NodeConfig {
-    /// Claims under way at once: one, which brings a batch, or as many as it takes to keep the slots
-    /// busy when batches are small.
+    /// Claims under way at once: two, so that the next one works while a commit waits for the disk, or
+    /// as many as it takes to keep the slots busy when batches are small.
     pub(crate) fn claims_at_once(&self) -> usize {
-        (self.slots / self.batch).clamp(1, 8)
+        (self.slots / self.batch).clamp(2, 8)
     }
 
     /// Flushes under way at once.

@@ -81,15 +81,17 @@ impl Database {
             horizon.due_from()
         )
         .fetch_one(conn))?;
-        let lanes = row.kind_ids.into_iter().zip(row.priorities).zip(row.positions);
-        let lanes: Vec<ActiveLane> = lanes
+        let filled = row.kind_ids.into_iter().zip(row.priorities).zip(row.positions);
+        let filled: Vec<ActiveLane> = filled
             .map(|((kind, priority), first)| ActiveLane {
                 lane: Lane { kind_id: KindId(kind), priority },
                 first,
             })
             .collect();
         let seen = Mark { position: row.last_position, at: row.now };
-        horizon.learn(&lanes, row.next_due, seen, row.writers);
+        horizon.learn(&filled, row.next_due, seen, row.writers);
+        let open = filled.into_iter().zip(row.open).filter(|(_, open)| *open);
+        let lanes = open.map(|(lane, _)| lane).collect();
         let tick = Tick {
             lanes,
             released: row.released,

@@ -5,18 +5,20 @@
 -- Index: jobs_lanes, from the lane's cursor on, in order of position.
 -- Locks: the picked rows, skipping those locked by others; nothing when the runner's lease is over.
 -- The picking is a materialized CTE: as a subquery of an IN it may run more than once and claim more
--- than its limit. What was picked goes on as one array: as a join the planner took it for a tenth of
--- every lane and scanned the whole table for each claim. The release is looked up row by row for the
--- same reason: the plan must be right whatever the tables held when it was made (see database.rs).
+-- than its limit. What was picked goes on as one array of places: as a join the planner took it for a
+-- tenth of every lane and scanned the whole table for each claim. The release is looked up row by row
+-- for the same reason: the plan must be right whatever the tables held when it was made (see
+-- database.rs). A row that changed between look and lock stands elsewhere by then and is left for the
+-- next claim.
 -- What was picked is noted in the same commit, so that a claim is known to the database as a whole
 -- even when the runner never hears of it.
 with picked as materialized (
-  select job.id
+  select job.id, job.place
   from stokehold.runners runner
   cross join unnest($3::int[], $4::smallint[], $5::bigint[], $6::int[])
     with ordinality as lane(kind_id, priority, after_position, quota, n)
   cross join lateral (
-    select id
+    select id, ctid as place
     from stokehold.jobs
     where state = 'available'
       and kind_id = lane.kind_id
@@ -42,7 +44,7 @@ set state = 'running',
   started_at = clock_timestamp(),
   token = job.token + 1,
   attempt = job.attempt + 1
-where job.id = any(array(select id from picked))
+where job.ctid = any(array(select place from picked))
 returning job.id, job.kind_id, job.priority, job.position as "position!", job.token, job.attempt,
   job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata,
   job.last_problem, job.enqueued_at, job.run_at,

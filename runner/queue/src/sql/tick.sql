@@ -26,18 +26,20 @@ with due as materialized (
       and position > lane.cleared
     order by position limit 1
   ) job
-), active as (
-  select lane.kind_id, lane.priority, min(lane.position) as position
+), filled as (
+  select lane.kind_id, lane.priority, min(lane.position) as position,
+    -- Lanes that nothing may be claimed from are told too: they are not empty.
+    coalesce((select active_release is not null and ($1::text[] is null or queue = any($1))
+      from stokehold.kinds where id = lane.kind_id), false) as open
   from (select kind_id, priority, position from first
     union all select distinct kind_id, priority, null::bigint from released) lane
-  where (select active_release is not null and ($1::text[] is null or queue = any($1))
-    from stokehold.kinds where id = lane.kind_id)
   group by lane.kind_id, lane.priority
 )
 select
-  coalesce((select array_agg(kind_id order by priority, kind_id) from active), '{}') as "kind_ids!",
-  coalesce((select array_agg(priority order by priority, kind_id) from active), '{}') as "priorities!",
-  coalesce((select array_agg(position order by priority, kind_id) from active), '{}') as "positions!: Vec<Option<i64>>",
+  coalesce((select array_agg(kind_id order by priority, kind_id) from filled), '{}') as "kind_ids!",
+  coalesce((select array_agg(priority order by priority, kind_id) from filled), '{}') as "priorities!",
+  coalesce((select array_agg(position order by priority, kind_id) from filled), '{}') as "positions!: Vec<Option<i64>>",
+  coalesce((select array_agg(open order by priority, kind_id) from filled), '{}') as "open!",
   (select count(*) from released) as "released!",
   -- As the statement began: a job released just now may still be the answer, which costs one early look.
   (select min(run_at) from stokehold.jobs

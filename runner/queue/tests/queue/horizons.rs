@@ -4,9 +4,9 @@ use serde_json::Value;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
 use stokehold_domain::KindId;
-use stokehold_queue::{ActiveLane, Horizon, KindPolicy, Lane, Place, Plans};
+use stokehold_queue::{ActiveLane, Horizon, KindPolicy, Lane, LaneQuota, Place, Plans};
 
-use crate::support::{Queue, completed};
+use crate::support::{Queue, completed, next_claim};
 
 const TICKS: usize = 4;
 
@@ -131,4 +131,28 @@ async fn a_node_that_starts_later_begins_where_others_have_come_to() {
     let mut later = Horizon::default();
     first(&queue, &mut later).await;
     assert_eq!(later.cleared(lane(kind)), 1_000_000);
+}
+
+#[tokio::test]
+async fn jobs_that_wait_for_a_release_are_not_lost_from_sight() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    queue.run("update stokehold.kinds set active_release = null").await;
+    queue.jobs("work", 3).await;
+    let mut horizon = Horizon::default();
+    for _ in 0..TICKS {
+        assert_eq!(first(&queue, &mut horizon).await, None);
+    }
+    queue.run("update stokehold.kinds set active_release = 1").await;
+    let position = first(&queue, &mut horizon).await.unwrap();
+    let runner = queue.runner().await;
+    let from = LaneQuota {
+        kind_id: kind,
+        priority: 0,
+        after_position: horizon.cleared(lane(kind)),
+        quota: 9,
+    };
+    let claimed = queue.database.claim(runner, &next_claim(), &[from]).await.unwrap();
+    assert_eq!(claimed.len(), 3);
+    assert_eq!(claimed[0].position, position);
 }

@@ -108,7 +108,7 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
          array[100, 100], array[]::bigint[], null"
     );
     let steps = plan(queue, CLAIM, &claim).await;
-    assert_uses(&steps, &["jobs_lanes", "jobs_pkey"]);
+    assert_uses(&steps, &["jobs_lanes"]);
     // In order of position from the index itself, never by sorting the lane.
     assert!(steps.iter().all(|step| step.node != "Sort"), "sorts: {steps:#?}");
     // One, a few, as many as one flush takes.

@@ -1,19 +1,18 @@
 //! What wake-ups cost those who enqueue: a commit that notifies waits for a lock that all of them
-//! want.
+//! want, so a node must not ask to be notified for longer than it waits.
 
 use futures::future::BoxFuture;
-use stokehold_queue::WakeListener;
-use stokehold_queue::bench::SLEEPER;
-use tokio::task::JoinSet;
 
 use super::{Bar, Found, Limit, Needs, Scenario, Stand};
 use crate::bench::door::Door;
+use crate::bench::fleet::Fleet;
 use crate::bench::load;
+use crate::bench::wait;
 use crate::bench::workload::{Shape, Workload};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "wake-ups",
-    about: "32 sessions enqueueing single jobs with a sleeper to be woken, against none",
+    about: "32 sessions enqueueing single jobs for a node that is woken, against one that only polls",
     bars: &[Bar::ratio("with / without", Limit::Least(0.90))],
     needs: Needs::NOTHING,
     run,
@@ -21,28 +20,38 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
-        let shape = Shape::BurnDown { jobs: stand.size(100_000, 3_000) };
-        let workload = Workload { clients: 32, batch_jobs: 1, ..stand.workload(shape) };
-        // It listens as a sleeping node does; nobody runs what comes in.
-        let mut listener = WakeListener::connect(&stand.bed.database).await?;
-        let mut listening = JoinSet::new();
-        listening.spawn(async move { while listener.heard().await.is_ok() {} });
-        let kind = stand.bed.kind(&workload.handler, false).await?;
-        let door = Door::open(&stand.bed, &workload).await?;
-        let caller = door.caller(&kind.name, &workload.payload)?;
-        // Connections are opened, caches are filled.
-        load::enqueue(&caller, &Shape::BurnDown { jobs: 500 }, 32, 1).await?;
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for _ in 0..stand.size(5, 3) {
-            for (asleep, rates) in [(false, &mut without), (true, &mut with)] {
-                stand.bed.database.set_sleeping(SLEEPER, asleep).await?;
-                let took = load::enqueue(&caller, &shape, workload.clients, 1).await?;
-                rates.push(shape.jobs() as f64 / took.as_secs_f64());
-            }
+            without.push(rate(stand, &["--no-wake-ups"]).await?);
+            with.push(rate(stand, &[]).await?);
         }
-        stand.bed.database.set_sleeping(SLEEPER, false).await?;
-        drop(caller);
-        door.close().await?;
         Ok(Found::ratio(&with, &without))
     })
+}
+
+/// Jobs enqueued a second while a node with these flags runs them.
+async fn rate(stand: &Stand, flags: &[&str]) -> anyhow::Result<f64> {
+    let bed = &stand.bed;
+    let shape = Shape::BurnDown { jobs: stand.size(60_000, 3_000) };
+    let workload = Workload {
+        clients: 32,
+        batch_jobs: 1,
+        node_flags: flags.iter().map(ToString::to_string).collect(),
+        ..stand.workload(shape.clone())
+    };
+    let fleet = Fleet::start(bed, &workload.fleet()).await?;
+    let kind = bed.kind(&workload.handler, true).await?;
+    let door = Door::open(bed, &workload).await?;
+    let caller = door.caller(&kind.name, &workload.payload)?;
+    // Connections are opened, caches are filled.
+    let after = bed.database.newest_job().await?;
+    load::enqueue(&caller, &Shape::BurnDown { jobs: 500 }, workload.clients, 1).await?;
+    wait::until_done(&bed.database, &fleet, &[kind.id], after).await?;
+    let after = bed.database.newest_job().await?;
+    let took = load::enqueue(&caller, &shape, workload.clients, 1).await?;
+    wait::until_done(&bed.database, &fleet, &[kind.id], after).await?;
+    drop(caller);
+    door.close().await?;
+    fleet.stop().await?;
+    Ok(shape.jobs() as f64 / took.as_secs_f64())
 }
