@@ -93,10 +93,13 @@ async fn handler(
     }
     let releases = Arc::clone(&session.releases);
     let load = async move { releases.handler(kind, release).await };
-    session.call(load).await.unwrap_or_else(|| {
-        let problem = Problem::new("the node is on its way out");
-        Err(Outcome::HandedBack(HandBack::Draining, problem))
-    })
+    match session.call(load).await {
+        Some(found) => found,
+        None => {
+            let problem = Problem::new("the node is on its way out");
+            Err(Outcome::HandedBack(HandBack::Draining, problem))
+        }
+    }
 }
 
 /// Moves payload and metadata into the attempt and keeps the rest of the claim.

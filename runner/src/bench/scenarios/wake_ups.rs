@@ -37,7 +37,7 @@ async fn rate(stand: &Stand, flags: &[&str]) -> anyhow::Result<f64> {
         clients: 32,
         batch_jobs: 1,
         node_flags: flags.iter().map(ToString::to_string).collect(),
-        ..stand.workload(shape.clone())
+        ..stand.workload(shape)
     };
     let fleet = Fleet::start(bed, &workload.fleet()).await?;
     let kind = bed.kind(&workload.handler, true).await?;
