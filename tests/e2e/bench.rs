@@ -159,8 +159,8 @@ async fn steady_loads_and_bursts_come_when_they_are_due() {
     assert_eq!(bursts.code, 0, "{bursts:?}");
     let bursts = report(&bursts);
     assert_eq!(bursts["jobs"], 180);
-    // The third burst comes two intervals after the first.
-    assert!(number(&bursts, "burn_down_s") > 0.7, "{bursts}");
+    // The third burst comes two intervals after the first, whose jobs may be late by less than one.
+    assert!(number(&bursts, "burn_down_s") > 0.4, "{bursts}");
     assert_eq!(stage.number(LEFT).await, 0);
 }
 
@@ -209,7 +209,7 @@ async fn what_makes_no_sense_is_refused_in_words() {
         (&["--payload-bytes", "1000000", "--enqueue-batch", "99"], 2, "of payload into one call"),
         (&["--slots", "0"], 2, "1 to 10000"),
         (&["--statements", "--database-url", nowhere], 2, "scratch server"),
-        (&["--scenario", "flod"], 3, "There are: throughput, latency-idle"),
+        (&["--scenario", "flod"], 3, "There are: throughput, one-at-a-time, latency-idle"),
         (&["--scenario", "flood", "--jobs", "9"], 2, "decides by itself what --jobs would say"),
         (&["--quick"], 2, "none is named"),
         (&["--keep"], 2, "nothing to keep"),

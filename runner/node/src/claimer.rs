@@ -10,12 +10,12 @@
 //! milliseconds) and, between the two, a look: announce first, look after, so that nothing enqueued
 //! between is missed.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stokehold_queue::{
-    ClaimNumber, Claimant, Claimed, Horizon, Lane, LaneQuota, Place, QueueError,
+    ClaimNumber, Claimant, Claimed, Horizon, Lane, LaneQuota, Place, QueueError, Tick,
 };
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -40,7 +40,9 @@ const MANY_HINTS: u32 = 8;
 const SLOT_WAIT: Duration = Duration::from_secs(2);
 /// Lanes that seem empty and are asked in one claim all the same, one job each: some 2 µs a lane.
 const PROBES: usize = 32;
-/// A look takes no more than this part of a node's time: one over it.
+/// A look that takes this long is not repeated at once, even if a job is due.
+const LONG_LOOK: Duration = Duration::from_millis(20);
+/// Such looks take no more than this part of a node's time: one over it.
 const LOOK_SHARE: u32 = 20;
 
 /// Claims until the session closes. Claims that are under way then are waited for and handed on: cut
@@ -54,7 +56,10 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
     }
     let mut claimer = Claimer {
         lanes: Lanes::default(),
-        horizon: Horizon::default(),
+        horizon: Some(Horizon::default()),
+        looks: JoinSet::new(),
+        look_again: false,
+        hinted: HashSet::new(),
         served: VecDeque::new(),
         prefetch: Prefetch::new(3 * session.config.batch),
         under_way: JoinSet::new(),
@@ -64,7 +69,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
         next_look: Duration::ZERO,
         announced: false,
         busy_until: None,
-        hinted: (Instant::now(), 0),
+        pace: (Instant::now(), 0),
         seen: false,
         contended: 0,
         failures: 0,
@@ -80,7 +85,14 @@ struct Claimer {
     dead_runners: Arc<Notify>,
     hints: Arc<Hints>,
     lanes: Lanes,
-    horizon: Horizon,
+    /// What the looks have learnt; `None` while one is under way, which has it.
+    horizon: Option<Horizon>,
+    /// The look that is under way, if one is. Claims go on beside it.
+    looks: JoinSet<Looked>,
+    /// Somebody asked for a look while one was under way.
+    look_again: bool,
+    /// Lanes that were pointed to since that look began and that it may have come too early for.
+    hinted: HashSet<Lane>,
     /// Every lane of the queues served, in the order in which they are probed.
     served: VecDeque<Lane>,
     prefetch: Prefetch,
@@ -96,13 +108,20 @@ struct Claimer {
     announced: bool,
     /// Until when dry lanes are tried again before waiting is announced.
     busy_until: Option<Instant>,
-    /// Claims after hints since this moment.
-    hinted: (Instant, u32),
+    /// Claims that brought something since this moment.
+    pace: (Instant, u32),
     /// The last look saw work, and no claim has come back since.
     seen: bool,
     /// Claims in a row that got nothing of what a look had seen.
     contended: u32,
     failures: u32,
+}
+
+/// How one look came back.
+struct Looked {
+    horizon: Horizon,
+    begun: Instant,
+    tick: Result<Tick, QueueError>,
 }
 
 /// How one claim came back.
@@ -144,25 +163,20 @@ impl Claimer {
     }
 
     async fn step(&mut self) -> Result<(), QueueError> {
-        let closing = self.session.closing.clone();
         self.session.hand_back(self.session.slots.overdue(SLOT_WAIT));
         self.follow_hints();
         if self.looked_at.is_none_or(|at| at.elapsed() >= self.next_look) {
-            // Looking may be cut off, claiming may not.
-            match closing.run_until_cancelled(self.look()).await {
-                Some(looked) => looked?,
-                None => return Ok(()),
-            }
+            self.look();
         }
         let at_once = self.session.config.claims_at_once();
         while self.under_way.len() < at_once && self.claim() {}
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
         let may_announce = self.session.config.wake_ups && !self.announced;
-        if dry && room > 0 && may_announce && !self.is_busy() {
+        if dry && room > 0 && may_announce && !self.is_busy() && self.horizon.is_some() {
             // Announce first, look after: what was enqueued between is seen by the look.
             self.announce(true).await?;
-            return self.look().await;
+            self.look();
         }
         if room == 0 && self.announced && self.under_way.is_empty() {
             self.announce(false).await?;
@@ -173,8 +187,12 @@ impl Claimer {
     /// Waits for whatever is next.
     async fn wait(&mut self, dry: bool, room: usize) -> Result<(), QueueError> {
         let closing = self.session.closing.clone();
-        let look =
-            self.looked_at.map_or(Duration::ZERO, |at| self.next_look.saturating_sub(at.elapsed()));
+        let look = match (&self.horizon, self.looked_at) {
+            (Some(_), Some(at)) => self.next_look.saturating_sub(at.elapsed()),
+            (Some(_), None) => Duration::ZERO,
+            // One is under way.
+            (None, _) => self.session.config.tick,
+        };
         let polls = dry && room > 0 && self.is_busy();
         let until = if polls { look.min(POLL) } else { look };
         let (refill_at, idle) = (self.refill_at(), self.under_way.is_empty());
@@ -182,6 +200,10 @@ impl Claimer {
             Some(answer) = self.under_way.join_next() => match answer {
                 Ok(answer) => return self.take(answer),
                 // A claim that panicked may hold jobs that nobody knows: the node must stop.
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            },
+            Some(looked) = self.looks.join_next() => match looked {
+                Ok(looked) => return self.looked(looked).await,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
             () = self.session.slots.wait_for_room(refill_at), if room == 0 && idle => {}
@@ -196,41 +218,73 @@ impl Claimer {
         Ok(())
     }
 
-    /// One tick, and what follows from it.
-    async fn look(&mut self) -> Result<(), QueueError> {
+    /// Starts a look, unless one is under way. Looking may be cut off at the end, claiming may not.
+    fn look(&mut self) {
+        let Some(mut horizon) = self.horizon.take() else { return };
+        self.hinted.clear();
+        let (session, begun) = (Arc::clone(&self.session), Instant::now());
+        self.looks.spawn(async move {
+            let queues = session.config.queues.as_deref();
+            let tick = match session.database.tick(&mut horizon, queues).await {
+                Ok(tick) => session.database.note_horizon(&mut horizon).await.map(|()| tick),
+                Err(error) => Err(error),
+            };
+            Looked { horizon, begun, tick }
+        });
+    }
+
+    /// What follows from a look.
+    async fn looked(&mut self, looked: Looked) -> Result<(), QueueError> {
+        let Looked { horizon, begun, tick } = looked;
+        self.served.clear();
+        self.served.extend(horizon.served());
+        self.horizon = Some(horizon);
         let interval = self.session.config.tick;
-        let begun = Instant::now();
-        let queues = self.session.config.queues.as_deref();
-        let tick = self.session.database.tick(&mut self.horizon, queues).await?;
+        let tick = tick?;
         self.lanes.update(&tick.lanes);
+        for lane in std::mem::take(&mut self.hinted) {
+            self.activate(lane);
+        }
         self.seen = !tick.lanes.is_empty();
         self.session.releases.kinds_are_at(tick.kinds_version);
-        self.served.clear();
-        self.served.extend(self.horizon.served());
         if tick.dead_runners {
             self.dead_runners.notify_one();
         }
-        self.ask_for_unheard().await?;
-        self.session.database.note_horizon(&mut self.horizon).await?;
-        self.looked_at = Some(begun);
-        // What this tick released may still be counted as due: look again soon, not at once.
-        let soonest = if tick.released > 0 { 5 } else { 1 };
-        let soonest = Duration::from_millis(soonest).max(begun.elapsed() * LOOK_SHARE);
+        self.looked_at = (!std::mem::take(&mut self.look_again)).then_some(begun);
+        let took = begun.elapsed();
+        let soonest = match tick.released {
+            0 if took >= LONG_LOOK => took * LOOK_SHARE,
+            0 => Duration::from_millis(1),
+            // What it released may still be counted as due: look again soon, not at once.
+            _ => took + Duration::from_millis(5),
+        };
         self.next_look = tick.next_due.unwrap_or(interval).min(interval).max(soonest);
-        Ok(())
+        self.ask_for_unheard().await
     }
 
     fn follow_hints(&mut self) {
         let said = self.hints.take();
         for lane in said.lanes {
-            match self.horizon.place(lane) {
-                Place::Served(cleared) => self.lanes.activate(lane, cleared),
-                Place::Elsewhere => {}
-                Place::Unknown => self.looked_at = None,
-            }
+            self.activate(lane);
         }
         if said.look {
             self.looked_at = None;
+            // One that is under way may have come too early.
+            self.look_again = self.horizon.is_none();
+        }
+    }
+
+    /// Takes up a lane that somebody pointed to.
+    fn activate(&mut self, lane: Lane) {
+        match self.horizon.as_ref().map(|horizon| horizon.place(lane)) {
+            Some(Place::Served(cleared)) => self.lanes.activate(lane, cleared),
+            Some(Place::Elsewhere) => {}
+            Some(Place::Unknown) => self.looked_at = None,
+            // Whose it is, the claim itself sees to; and what the look takes it for is too old.
+            None => {
+                self.lanes.activate(lane, 0);
+                self.hinted.insert(lane);
+            }
         }
     }
 
@@ -260,10 +314,11 @@ impl Claimer {
     /// Asks a few of the lanes that seem empty too, each in its turn: enqueueing does not notify a
     /// busy node.
     fn probe_quiet_lanes(&mut self, asked: &mut Vec<LaneQuota>) {
+        let Some(horizon) = &self.horizon else { return };
         let quiet = self.served.len().min(PROBES);
         self.served.rotate_left(quiet);
         let lanes = self.served.iter().take(quiet);
-        self.lanes.probe(asked, lanes.map(|lane| (*lane, self.horizon.cleared(*lane))));
+        self.lanes.probe(asked, lanes.map(|lane| (*lane, horizon.cleared(*lane))));
     }
 
     /// Takes in what a claim brought.
@@ -291,7 +346,7 @@ impl Claimer {
         if brought == 0 {
             return;
         }
-        let (since, count) = &mut self.hinted;
+        let (since, count) = &mut self.pace;
         if since.elapsed() > LINGER {
             (*since, *count) = (Instant::now(), 0);
         }
