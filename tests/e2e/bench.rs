@@ -15,7 +15,8 @@ const LEFT: &str =
     "select (select count(*) from stokehold.kinds) + (select count(*) from stokehold.jobs)
   + (select count(*) from stokehold.job_history) + (select count(*) from stokehold.modules)
   + (select count(*) from stokehold.releases) + (select count(*) from stokehold.runners)
-  + (select count(*) from stokehold.api_keys) + (select count(*) from stokehold.sleepers)";
+  + (select count(*) from stokehold.api_keys) + (select count(*) from stokehold.sleepers)
+  + (select count(*) from stokehold.claims) + (select count(*) from stokehold.lanes)";
 const RUNNING: &str = "select count(*) from stokehold.jobs where state = 'running'";
 
 fn bench(stage: &Stage, arguments: &[&str]) -> Said {

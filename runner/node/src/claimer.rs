@@ -384,21 +384,19 @@ impl Claimer {
     /// same deadline as we do, so after twice that time there is nothing more to come.
     async fn ask_for_unheard(&mut self) -> Result<(), QueueError> {
         let patience = 2 * self.session.database.options().call_deadline;
-        for (number, since) in std::mem::take(&mut self.unheard) {
-            match self.session.database.reclaim(self.session.runner, number).await {
-                Ok(jobs) if !jobs.is_empty() => {
-                    tracing::info!(
-                        jobs = jobs.len(),
-                        "a claim was committed though its answer was lost"
-                    );
-                    self.session.start(number, jobs);
-                }
-                Ok(_) if since.elapsed() > patience => {}
-                Ok(_) => self.unheard.push((number, since)),
-                Err(error) => {
-                    self.unheard.push((number, since));
-                    return Err(error);
-                }
+        // One leaves the list only with an answer: when the database is away, all of the rest stay.
+        for (number, since) in self.unheard.clone() {
+            let jobs = self.session.database.reclaim(self.session.runner, number).await?;
+            if jobs.is_empty() && since.elapsed() <= patience {
+                continue;
+            }
+            self.unheard.retain(|(unheard, _)| *unheard != number);
+            if !jobs.is_empty() {
+                tracing::info!(
+                    jobs = jobs.len(),
+                    "a claim was committed though its answer was lost"
+                );
+                self.session.start(number, jobs);
             }
         }
         Ok(())

@@ -44,15 +44,14 @@ impl Lanes {
         *cursor = cleared.max(*cursor);
     }
 
-    /// Tries the lanes again that gave jobs within this time; `false` when there are none.
-    pub(crate) fn activate_recent(&mut self, within: Duration) -> bool {
+    /// Tries the lanes again that gave jobs within this time.
+    pub(crate) fn activate_recent(&mut self, within: Duration) {
         self.gave.retain(|_, at| at.elapsed() <= within);
         for lane in self.gave.keys() {
             if !self.active.contains(lane) {
                 self.active.push(*lane);
             }
         }
-        !self.gave.is_empty()
     }
 
     /// No lane is known to have work.
@@ -221,8 +220,7 @@ pub(crate) mod tests {
         let asked = lanes.share(2);
         lanes.claimed(&asked, &[job(1, 40)]);
         assert!(lanes.is_empty());
-        assert!(lanes.activate_recent(Duration::from_secs(60)));
+        lanes.activate_recent(Duration::from_secs(60));
         assert_eq!(lanes.share(1)[0].after_position, 40);
-        assert!(!Lanes::default().activate_recent(Duration::from_secs(60)));
     }
 }

@@ -8,7 +8,7 @@ mod standing;
 mod times;
 
 pub use gauges::{DatabaseGauges, Endpoint};
-pub use removal::{SLEEPER, drop_database};
+pub use removal::drop_database;
 pub use snapshot::HeldSnapshot;
 pub use standing::Standing;
 pub use times::{JobSpan, JobTimes};

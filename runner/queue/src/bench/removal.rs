@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use sqlx::{ConnectOptions, Connection};
-use stokehold_domain::{Digest, KindId, RunnerId};
+use stokehold_domain::{Digest, KindId};
 
 use crate::database::bounded;
 use crate::{Database, DatabaseOptions, QueueError};
 
-/// A sleeper that no runner is, to measure with what being woken costs: no real runner has such an id.
-pub const SLEEPER: RunnerId = RunnerId(-1);
 /// Rows deleted in one call.
 const BATCH: i64 = 100_000;
 /// How long a call of somebody who is gone may go on.
@@ -17,7 +15,7 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 
 impl Database {
     /// Deletes every kind whose name begins with `prefix` and whatever belongs to it: live and ended
-    /// jobs, attempts, logs, releases; then runners and keys of such names, and those of `modules`
+    /// jobs, attempts, logs, lanes, releases; then runners, with what they claimed, and keys of such names, and those of `modules`
     /// that no release uses. Returns how many jobs that were.
     ///
     /// For the benchmark's own rows: it locks and deletes without asking who works on them.
@@ -42,6 +40,9 @@ impl Database {
             sqlx::query!("delete from stokehold.releases where kind_id = any($1)", &kinds)
                 .execute(&mut *transaction)
                 .await?;
+            sqlx::query!("delete from stokehold.lanes where kind_id = any($1)", &kinds)
+                .execute(&mut *transaction)
+                .await?;
             sqlx::query!("delete from stokehold.kinds where id = any($1)", &kinds)
                 .execute(&mut *transaction)
                 .await?;
@@ -50,11 +51,11 @@ impl Database {
                 .await?;
             sqlx::query!(
                 r#"with gone as (
-                     delete from stokehold.runners where starts_with(name, $1) returning id)
-                   delete from stokehold.sleepers
-                   where runner_id = $2 or runner_id in (select id from gone)"#,
-                prefix,
-                SLEEPER.0
+                     delete from stokehold.runners where starts_with(name, $1) returning id
+                   ), claimed as (
+                     delete from stokehold.claims where runner_id in (select id from gone))
+                   delete from stokehold.sleepers where runner_id in (select id from gone)"#,
+                prefix
             )
             .execute(&mut *transaction)
             .await?;

@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 
 use stokehold_domain::JobId;
-use stokehold_queue::bench::{HeldSnapshot, SLEEPER, Standing};
+use stokehold_queue::RunnerRegistration;
+use stokehold_queue::bench::{HeldSnapshot, Standing};
 
-use crate::support::{Queue, completed};
+use crate::support::{LEASE, Queue, completed, registration};
 
 #[tokio::test]
 async fn times_come_in_pages_that_miss_nothing_and_repeat_nothing() {
@@ -68,17 +69,24 @@ async fn removal_takes_what_has_the_prefix_and_leaves_the_rest() {
     }
     queue.database.fill_history(kind, 1, 10, b"{}").await.unwrap();
     queue.database.create_key("bench.1.api").await.unwrap();
-    queue.database.set_sleeping(SLEEPER, true).await.unwrap();
+    let own_node = RunnerRegistration { name: "bench.1.node".to_owned(), ..registration(LEASE) };
+    let own_node = queue.database.register_runner(&own_node).await.unwrap();
+    queue.claim(own_node, kind, 1).await;
+    queue.database.set_sleeping(own_node, true).await.unwrap();
 
     // The module that the other kind runs as well is not the benchmark's to delete.
     let modules = [own, queue.module(1).await];
     let removed = queue.database.remove_bench("bench.1.", &modules).await.unwrap();
     assert_eq!(removed, 15);
     assert_eq!(queue.everything().await, before);
+    let claims = format!("select count(*) from stokehold.claims where runner_id = {own_node}");
+    assert_eq!(queue.value::<i64>(claims).await, 0);
     let names: BTreeSet<String> =
         queue.database.kinds().await.unwrap().into_iter().map(|kind| kind.name).collect();
     assert_eq!(names, BTreeSet::from(["bench".to_owned()]));
-    for (table, rows) in [("modules", 1), ("releases", 1), ("api_keys", 0), ("sleepers", 0)] {
+    for (table, rows) in
+        [("modules", 1), ("releases", 1), ("api_keys", 0), ("sleepers", 0), ("lanes", 1)]
+    {
         let left = queue.value::<i64>(format!("select count(*) from stokehold.{table}")).await;
         assert_eq!(left, rows, "{table}");
     }
