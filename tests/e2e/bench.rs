@@ -17,7 +17,7 @@ const LEFT: &str =
   + (select count(*) from stokehold.releases) + (select count(*) from stokehold.runners)
   + (select count(*) from stokehold.api_keys) + (select count(*) from stokehold.sleepers)
   + (select count(*) from stokehold.claims) + (select count(*) from stokehold.lanes)";
-const RUNNING: &str = "select count(*) from stokehold.jobs where state = 'running'";
+const RUNNING: &str = "select count(*) from stokehold.live_jobs where state = 'running'";
 
 fn bench(stage: &Stage, arguments: &[&str]) -> Said {
     let mut all = vec!["bench", "--json", "--database-url", &stage.url];
@@ -88,9 +88,14 @@ async fn the_figures_of_a_burn_down_fit_together_and_its_rows_are_gone() {
     ] {
         assert!(number(&report, name) > 0.0, "{name}");
     }
-    // Each job is inserted into the history, marked as running, and deleted from the queue.
-    for name in ["rows_inserted_per_job", "rows_updated_per_job", "rows_deleted_per_job"] {
-        assert!((0.99..3.0).contains(&number(&report, name)), "{name}: {report}");
+    // Each job is taken out of the ready ones and later moved from the queue into the history; nothing is
+    // written twice.
+    for (name, rows) in [
+        ("rows_inserted_per_job", 0.99..2.0),
+        ("rows_updated_per_job", 0.0..0.5),
+        ("rows_deleted_per_job", 1.99..3.0),
+    ] {
+        assert!(rows.contains(&number(&report, name)), "{name}: {report}");
     }
     assert!(number(&report, "wal_bytes_per_job") > 100.0);
     assert!((0.0..=1.0).contains(&number(&report, "foreign_cpu_share")));
@@ -180,7 +185,8 @@ async fn a_database_in_use_is_refused_and_forced_its_jobs_are_left_alone() {
 
     let forced = bench(&stage, &["--jobs", "50", "--latency-jobs", "0", "--force"]);
     assert_eq!(forced.code, 0, "{forced:?}");
-    let untouched = "select count(*) from stokehold.jobs where state = 'available' and token = 0";
+    let untouched =
+        "select count(*) from stokehold.live_jobs where state = 'available' and token = 0";
     assert_eq!(stage.number(untouched).await, 1);
     assert_eq!(stage.number("select count(*) from stokehold.kinds").await, 1);
     assert_eq!(stage.number("select count(*) from stokehold.modules").await, 1);

@@ -81,7 +81,7 @@ async fn a_runner_that_comes_back_after_its_lease_has_its_late_outcome_refused()
     frozen.signal(Signal::SIGSTOP);
     let _other = stage.runner("other", &[]);
     // The other one takes it over, and has it when the first one wakes.
-    let taken = "select count(*) from stokehold.jobs where state = 'running' and lost = 1";
+    let taken = "select count(*) from stokehold.live_jobs where state = 'running' and lost = 1";
     stage.wait_for("the second claim", taken, |n| n == 1).await;
     frozen.signal(Signal::SIGCONT);
     stage.wait_until_done().await;
@@ -102,8 +102,7 @@ async fn a_claim_is_committed_and_no_transaction_is_open_while_the_handler_runs(
     stage.enqueue(&json!({"do": "witness", "ms": 1_500})).await;
     stage.wait_for_starts("runner", 1).await;
     // Seen from another session, so it is committed.
-    let running =
-        "select count(*) from stokehold.jobs where state = 'running' and runner_id is not null";
+    let running = "select count(*) from stokehold.live_jobs where state = 'running' and runner_id is not null";
     assert_eq!(stage.number(running).await, 1);
     let open = "select count(*) from pg_stat_activity where datname = current_database() \
                 and state like 'idle in transaction%'";

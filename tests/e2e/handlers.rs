@@ -67,7 +67,7 @@ async fn a_failed_attempt_is_tried_again_and_its_history_kept() {
         attempts.iter().map(|a| (a.attempt, a.outcome.as_deref().unwrap_or("-"))).collect();
     assert_eq!(told, [(1, "handler.retry"), (2, "handler.retry"), (3, "ok")]);
     let tokens: Vec<i64> = attempts.iter().map(|attempt| attempt.token.0).collect();
-    assert_eq!(tokens, [1, 2, 3]);
+    assert!(tokens.is_sorted_by(|a, b| a < b), "{tokens:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -77,7 +77,7 @@ async fn what_a_handler_logs_is_there_while_it_runs() {
     let id: JobId = stage.enqueue(&json!({"do": "witness", "ms": 4_000})).await;
     let lines = "select count(*) from stokehold.job_logs";
     stage.wait_for("the first line", lines, |n| n > 0).await;
-    let running = stage.row("select state::text from stokehold.jobs").await;
+    let running = stage.row("select state::text from stokehold.live_jobs").await;
     assert_eq!(running.get::<String, _>(0), "running");
     stage.wait_until_done().await;
     let logs = stage.database.logs(id, 100).await.unwrap();

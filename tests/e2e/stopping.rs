@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::stage::Stage;
 
-const RUNNING: &str = "select count(*) from stokehold.jobs where state = 'running'";
+const RUNNING: &str = "select count(*) from stokehold.live_jobs where state = 'running'";
 /// Longer than any of these tests.
 const LONG_MS: u64 = 28_000;
 
@@ -21,7 +21,8 @@ async fn a_stopped_runner_finishes_what_runs_and_leaves_the_rest() {
     assert_eq!(stage.number(RUNNING).await, 0);
     let done = stage.number("select count(*) from stokehold.job_history").await;
     assert!((2..6).contains(&done), "{done} of 6 done");
-    let untouched = "select count(*) from stokehold.jobs where state = 'available' and attempt = 0";
+    let untouched =
+        "select count(*) from stokehold.live_jobs where state = 'available' and attempt = 0";
     assert_eq!(stage.number(untouched).await, 6 - done);
     let stopped = "select count(*) from stokehold.runners where state = 'stopped'";
     assert_eq!(stage.number(stopped).await, 1);
@@ -36,7 +37,7 @@ async fn what_does_not_end_within_the_grace_time_is_handed_back_unburnt() {
     stage.wait_for_starts("runner", 2).await;
     runner.signal(Signal::SIGTERM);
     assert_eq!(runner.end().await, 0, "{}", stage.log("runner"));
-    let back = "select count(*) from stokehold.jobs where state = 'available' and attempt = 0 and lost = 0";
+    let back = "select count(*) from stokehold.live_jobs where state = 'available' and attempt = 0 and lost = 0";
     assert_eq!(stage.number(back).await, 2);
 }
 

@@ -21,6 +21,10 @@ pub struct RunnerId(pub i64);
 
 /// Grows at every claim of a job and never goes back. Every write by a runner carries it, so a write
 /// that belongs to an earlier claim changes nothing.
+///
+/// Each claim draws one number from a sequence, for all that it takes. That it grows for each job follows
+/// from the order: a claim draws after its look, and a look that sees a job available again began after
+/// the claim before had drawn and come to an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ClaimToken(pub i64);

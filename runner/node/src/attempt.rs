@@ -56,8 +56,12 @@ async fn execute(session: &Arc<Session>, claimed: Claimed) -> Ended {
         Err(outcome) => return ended(&claimed, outcome, no_receipt, &Backoff::default()),
     };
     let control = Control::new();
-    let running =
-        Running { token: claimed.token, attempt: claimed.attempt, control: control.clone() };
+    let running = Running {
+        token: claimed.token,
+        claim: claimed.claim,
+        attempt: claimed.attempt,
+        control: control.clone(),
+    };
     session.enter(claimed.id, running);
     // The order to stop may have come between the claim and the entry.
     if session.closing.is_cancelled() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use stokehold_queue::LogChunk;
 
-use crate::session::Session;
+use crate::session::{Running, Session};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,8 @@ async fn run_once(session: &Session) {
         .into_iter()
         .filter_map(|(job, running)| {
             let lines = running.control.take_new_lines();
-            let chunk = || LogChunk::new(job, running.token, running.attempt, &lines);
+            let Running { token, claim, attempt, .. } = running;
+            let chunk = || LogChunk::new(job, token, claim, attempt, &lines);
             (!lines.is_empty()).then(chunk)
         })
         .collect();

@@ -44,6 +44,7 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     pub(crate) token: ClaimToken,
+    pub(crate) claim: i64,
     pub(crate) attempt: u16,
     pub(crate) control: Control,
 }

@@ -1,5 +1,5 @@
-//! Upkeep that any node does for the whole fleet: the reaper when a tick saw work for it, and the
-//! partitions of history.
+//! Upkeep that any node does for the whole fleet: the reaper when a tick saw work for it, the
+//! partitions of history, and the search for jobs that everything else would have lost.
 //!
 //! Idempotent and safe from every node at once; if the process dies here, another node does it.
 
@@ -10,20 +10,21 @@ use tokio::sync::Notify;
 
 use crate::session::Session;
 
-/// How often the partitions are looked after: they are made three days ahead.
-const PARTITIONS: Duration = Duration::from_secs(60 * 60);
+/// How often the partitions, which are made three days ahead, and stray jobs are looked after.
+const HOURLY: Duration = Duration::from_secs(60 * 60);
 
 /// Works whenever `dead_runners` is rung, and hourly.
 pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
-    let mut partitions_at: Option<Instant> = None;
+    let mut hourly_at: Option<Instant> = None;
     loop {
-        if partitions_at.is_none_or(|at| at.elapsed() >= PARTITIONS) {
+        if hourly_at.is_none_or(|at| at.elapsed() >= HOURLY) {
             keep_partitions(&session).await;
-            partitions_at = Some(Instant::now());
+            restore_strays(&session).await;
+            hourly_at = Some(Instant::now());
         }
         tokio::select! {
             () = dead_runners.notified() => reap(&session).await,
-            () = tokio::time::sleep(PARTITIONS) => {}
+            () = tokio::time::sleep(HOURLY) => {}
         }
     }
 }
@@ -47,5 +48,13 @@ async fn keep_partitions(session: &Session) {
         Ok((made, dropped)) => tracing::info!(made, dropped, "partitions of history kept"),
         // The default partition takes what has no day, so nothing is lost meanwhile.
         Err(error) => tracing::warn!(%error, "partitions of history could not be kept"),
+    }
+}
+
+async fn restore_strays(session: &Session) {
+    match session.database.restore_strays().await {
+        Ok(0) => {}
+        Ok(jobs) => tracing::error!(jobs, "jobs that nobody would have claimed are ready again"),
+        Err(error) => tracing::warn!(%error, "the search for stray jobs failed"),
     }
 }

@@ -88,7 +88,7 @@ struct Row {
     priority: i16,
     position: i64,
     token: i64,
-    attempt: i16,
+    attempt: i32,
     max_attempts: i16,
     snoozes: i16,
     lost: i16,
@@ -111,7 +111,7 @@ impl Row {
             priority: self.priority,
             position: self.position,
             token: ClaimToken(self.token),
-            attempt: count(self.attempt),
+            attempt: self.attempt.try_into().unwrap_or(u16::MAX),
             max_attempts: count(self.max_attempts),
             snoozes: count(self.snoozes),
             lost: count(self.lost),
@@ -173,9 +173,11 @@ impl Database {
     }
 }
 
-/// An update returns its rows in the order in which it came upon them.
+/// In the order in which they are to be started, and each once: a lane that is named twice gives its
+/// jobs twice.
 fn in_order(mut rows: Vec<Row>, claim: i64) -> Vec<Claimed> {
     rows.sort_unstable_by_key(|row| (row.priority, row.position));
+    rows.dedup_by_key(|row| row.id);
     rows.into_iter().map(|row| row.claimed(claim)).collect()
 }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
+use sqlx::Connection;
 use stokehold_domain::{Blob, ClaimToken, JobId, JobState, KindId, Problem, Receipt, RunnerId};
 
 use crate::claim::{blob, count, problem};
@@ -215,12 +216,18 @@ impl Database {
     /// Cancels the job if it waits; says what it found otherwise.
     pub async fn cancel(&self, id: JobId, reason: &str) -> Result<CancelAnswer, QueueError> {
         let why = serde_json::to_value(Problem::new(reason)).expect("a problem is strings");
-        let ended = bounded!(self, "cancel a job", |conn| sqlx::query_file!(
-            "src/sql/cancel_job.sql",
-            id.0,
-            why
-        )
-        .fetch_optional(conn))?;
+        let ended = bounded!(self, "cancel a job", |conn| async {
+            let mut transaction = conn.begin().await?;
+            // First the lock, then a look that begins after it and sees the row as it has become.
+            sqlx::query!("select id from stokehold.jobs where id = $1 for update", id.0)
+                .fetch_optional(&mut *transaction)
+                .await?;
+            let ended = sqlx::query_file!("src/sql/cancel_job.sql", id.0, why)
+                .fetch_optional(&mut *transaction)
+                .await?;
+            transaction.commit().await?;
+            Ok(ended)
+        })?;
         if ended.is_some() {
             return Ok(CancelAnswer::Cancelled);
         }

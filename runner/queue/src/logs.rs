@@ -13,16 +13,24 @@ use crate::{Database, QueueError};
 pub struct LogChunk {
     job_id: JobId,
     token: ClaimToken,
+    claim: i64,
     attempt: u16,
     lines: String,
 }
 
 impl LogChunk {
-    /// The lines of one attempt since its last chunk.
-    pub fn new(job_id: JobId, token: ClaimToken, attempt: u16, lines: &[LogLine]) -> Self {
+    /// The lines of one attempt since its last chunk. `claim` is the number of the claim that took
+    /// the job, see [`crate::Claimed`].
+    pub fn new(
+        job_id: JobId,
+        token: ClaimToken,
+        claim: i64,
+        attempt: u16,
+        lines: &[LogLine],
+    ) -> Self {
         let lines = serde_json::to_string(lines)
             .expect("log lines are strings and numbers, which JSON can carry");
-        LogChunk { job_id, token, attempt, lines }
+        LogChunk { job_id, token, claim, attempt, lines }
     }
 }
 
@@ -80,6 +88,7 @@ pub(crate) async fn insert_logs(
     }
     let ids: Vec<i64> = chunks.iter().map(|chunk| chunk.job_id.0).collect();
     let tokens: Vec<i64> = chunks.iter().map(|chunk| chunk.token.0).collect();
+    let claims: Vec<i64> = chunks.iter().map(|chunk| chunk.claim).collect();
     let attempts: Vec<i16> =
         chunks.iter().map(|chunk| chunk.attempt.try_into().unwrap_or(i16::MAX)).collect();
     let lines: Vec<&str> = chunks.iter().map(|chunk| chunk.lines.as_str()).collect();
@@ -88,6 +97,7 @@ pub(crate) async fn insert_logs(
         runner.0,
         &ids,
         &tokens,
+        &claims,
         &attempts,
         &lines as &[&str],
     )

@@ -14,6 +14,9 @@ pub const MAX_LOST: i32 = 3;
 /// Jobs given back in one statement.
 const PAGE: i64 = 1_000;
 
+/// Live jobs that one statement of the search for strays looks at.
+const STRAYS_PAGE: i64 = 20_000;
+
 /// What one sweep did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reaped {
@@ -53,5 +56,25 @@ impl Database {
         )
         .execute(conn))?;
         Ok(reaped)
+    }
+
+    /// Looks through all live jobs for such as nobody would ever claim or give back, makes them ready
+    /// again and returns how many there were. Nothing leaves any; it is the net under everything else, for
+    /// now and then.
+    pub async fn restore_strays(&self) -> Result<i64, QueueError> {
+        let (mut after, mut restored) = (i64::MIN, 0);
+        loop {
+            let page = bounded!(self, "look for stray jobs", |conn| sqlx::query_file!(
+                "src/sql/strays.sql",
+                after,
+                STRAYS_PAGE
+            )
+            .fetch_one(conn))?;
+            restored += page.restored;
+            match page.last {
+                Some(last) => after = last,
+                None => return Ok(restored),
+            }
+        }
     }
 }

@@ -133,8 +133,7 @@ impl Database {
                  (select count(*) from stokehold.claims claim
                     cross join unnest(claim.job_ids) as held(id)
                     join stokehold.jobs job on job.id = held.id
-                    where claim.runner_id = runner.id
-                      and job.runner_id = runner.id and job.state = 'running') as "running!"
+                    where claim.runner_id = runner.id and job.token < claim.token) as "running!"
                from stokehold.runners runner
                where runner.state = 'live' or runner.ended_at > clock_timestamp() - interval '1 day'
                order by runner.id desc limit 1000"#

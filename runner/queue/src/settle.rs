@@ -102,7 +102,7 @@ impl Database {
         let logs: Vec<LogChunk> = ended
             .iter()
             .filter(|end| !end.log.is_empty())
-            .map(|end| LogChunk::new(end.job_id, end.token, end.attempt, &end.log))
+            .map(|end| LogChunk::new(end.job_id, end.token, end.claim, end.attempt, &end.log))
             .collect();
         bounded!(self, "settle attempts", |conn| async {
             if released.is_empty() && logs.is_empty() {
@@ -129,11 +129,13 @@ impl Database {
     ) -> Result<Vec<(Claim, Fate, bool)>, QueueError> {
         let ids: Vec<i64> = ended.iter().map(|end| end.job_id.0).collect();
         let tokens: Vec<i64> = ended.iter().map(|end| end.token.0).collect();
+        let claims: Vec<i64> = ended.iter().map(|end| end.claim).collect();
         let rows = bounded!(self, "look up the fate of attempts", |conn| sqlx::query_file!(
             "src/sql/fate.sql",
             runner.0,
             &ids,
-            &tokens
+            &tokens,
+            &claims
         )
         .fetch_all(conn))?;
         let fate = |already, live| match (already, live) {
@@ -171,6 +173,7 @@ async fn finish(
         runner.0,
         &columns.ids,
         &columns.tokens,
+        &columns.claims,
         &columns.releases as &[Option<i32>],
         &states as &[&str],
         &columns.codes as &[&str],
@@ -217,6 +220,7 @@ async fn release(
         runner.0,
         &columns.ids,
         &columns.tokens,
+        &columns.claims,
         &columns.releases as &[Option<i32>],
         &states as &[&str],
         &delays,
@@ -238,6 +242,7 @@ async fn release(
 struct Columns {
     ids: Vec<i64>,
     tokens: Vec<i64>,
+    claims: Vec<i64>,
     releases: Vec<Option<i32>>,
     codes: Vec<&'static str>,
     problems: Vec<Option<String>>,
@@ -256,6 +261,7 @@ impl Columns {
         Columns {
             ids: ended.iter().map(|end| end.job_id.0).collect(),
             tokens: ended.iter().map(|end| end.token.0).collect(),
+            claims: ended.iter().map(|end| end.claim).collect(),
             releases: ended.iter().map(|end| end.release).collect(),
             codes: ended.iter().map(|end| end.code).collect(),
             problems: ended.iter().map(|end| end.problem.as_ref().map(problem_text)).collect(),

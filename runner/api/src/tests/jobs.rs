@@ -232,7 +232,9 @@ async fn waiting_requests_hold_no_connection() {
         assert_eq!(claimed.len(), 1);
         assert_eq!(api.get("/v1/jobs").await.status, 200);
         api.sql(
-            "update stokehold.jobs set state = 'available', runner_id = null, started_at = null",
+            "with back as (delete from stokehold.claims)
+             insert into stokehold.ready (kind_id, priority, position, job_id)
+             select kind_id, priority, position, id from stokehold.jobs",
         )
         .await;
         api.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await.is(200);

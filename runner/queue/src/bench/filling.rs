@@ -36,9 +36,11 @@ impl Database {
     /// Brings the tables into the state that a rest brings them to: vacuumed, their statistics up to
     /// date, and written out, so that what was filled in does not cost the next run anything.
     pub async fn settle_tables(&self) -> Result<(), QueueError> {
-        for statement in
-            ["vacuum (analyze) stokehold.jobs", "vacuum (analyze) stokehold.job_history"]
-        {
+        for statement in [
+            "vacuum (analyze) stokehold.jobs",
+            "vacuum (analyze) stokehold.ready",
+            "vacuum (analyze) stokehold.job_history",
+        ] {
             bounded!(self, "vacuum the tables", |conn| sqlx::query(statement).execute(conn))?;
         }
         // Only a superuser may ask for it; elsewhere it comes when it comes.

@@ -112,7 +112,11 @@ impl Database {
             r#"with gone as (
                  delete from stokehold.jobs where ctid = any(array(
                    select ctid from stokehold.jobs where kind_id = any($1) limit $2))
-                 returning id
+                 returning id, kind_id, priority, position
+               ), ready as (
+                 delete from stokehold.ready r using gone
+                 where r.kind_id = gone.kind_id and r.priority = gone.priority
+                   and r.position = gone.position
                ), attempts as (
                  delete from stokehold.job_attempts a using gone where a.job_id = gone.id
                ), logs as (

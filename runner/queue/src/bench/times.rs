@@ -37,7 +37,7 @@ impl Database {
     pub async fn count_jobs(&self, kind: KindId) -> Result<Vec<(JobState, i64)>, QueueError> {
         let rows = bounded!(self, "count jobs", |conn| sqlx::query!(
             r#"select state::text as "state!", count(*) as "jobs!" from (
-                 select state from stokehold.jobs where kind_id = $1
+                 select state from stokehold.live_jobs where kind_id = $1
                  union all select state from stokehold.job_history where kind_id = $1) job
                group by state"#,
             kind.0

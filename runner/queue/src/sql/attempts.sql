@@ -12,7 +12,7 @@ from (
   from stokehold.job_history where id = $1 and started_at is not null and outcome <> 'node.lost'
   union all
   select attempt, token, runner_id, null, started_at, null, null, null, null, null, null, null
-  from stokehold.jobs where id = $1 and state = 'running'
+  from stokehold.live_jobs where id = $1 and state = 'running'
 ) attempts
 order by token
 limit 1000

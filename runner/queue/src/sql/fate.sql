@@ -1,5 +1,6 @@
 -- Says of writes that changed nothing why: applied earlier, or the claim is no longer theirs.
--- $1 runner, $2 jobs, $3 tokens. Indexes: job_history_by_id, job_attempts_by_job, jobs_pkey.
+-- $1 runner, $2 jobs, $3 tokens, $4 numbers of claims.
+-- Indexes: job_history_by_id, job_attempts_by_job, jobs_pkey, claims_pkey.
 -- What the sweep recorded of a lost node is not an answer to the node's own write; the sweep does not
 -- know the release that ran. Looked up one by one: as EXISTS the planner prefers to read all of history
 -- once, when it has many to look up.
@@ -15,6 +16,7 @@ select asked.job_id as "job_id!", asked.token as "token!",
     false) as "already!",
   coalesce((select true from stokehold.jobs j where j.id = asked.job_id), false) as "live!",
   -- The row changed under the write and the claim is as good as before: write again.
-  coalesce((select j.token = asked.token and j.runner_id = $1 and j.state = 'running'
-    from stokehold.jobs j where j.id = asked.job_id), false) as "held!"
-from unnest($2::bigint[], $3::bigint[]) as asked(job_id, token)
+  coalesce((select j.token < asked.token and j.state = 'available' and claim.token = asked.token
+    from stokehold.jobs j, stokehold.claims claim
+    where j.id = asked.job_id and claim.runner_id = $1 and claim.number = asked.claim), false) as "held!"
+from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as asked(job_id, token, claim)

@@ -5,5 +5,5 @@ using stokehold.runners runner
 where runner.id = claim.runner_id and runner.state <> 'live'
   and not exists (
     select from unnest(claim.job_ids) as held(id)
-    cross join lateral (select runner_id, state from stokehold.jobs where id = held.id limit 1) job
-    where job.runner_id = claim.runner_id and job.state = 'running')
+    cross join lateral (select token from stokehold.jobs where id = held.id limit 1) job
+    where job.token < claim.token)

@@ -10,7 +10,7 @@ from (
     media_type, payload, metadata, null::bytea as result, null::text as result_media_type,
     last_problem as problem, null::bigint as fuel, null::bigint as wall_us,
     null::bigint as peak_memory_bytes, null::bigint as host_calls
-  from stokehold.jobs where id = $1
+  from stokehold.live_jobs where id = $1
   union all
   select id, kind_id, state::text, priority, attempt, max_attempts, snoozes, lost, run_at, enqueued_at,
     started_at, finished_at, runner_id, release, outcome, media_type, payload, metadata, result,

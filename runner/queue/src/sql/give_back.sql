@@ -8,7 +8,7 @@
 -- Writes find their rows by an array as well as by the join, of which the planner thinks that it is
 -- worth a scan of the whole table.
 with lost as materialized (
-  select job.id, job.started_at, job.runner_id, job.attempt, job.token,
+  select job.id, claim.claimed_at, claim.runner_id, claim.token, job.attempt + 1 as this_attempt,
     case
       when job.lost = 0 then 1
       when runner.suspect_job = job.id then job.lost + 1
@@ -18,8 +18,8 @@ with lost as materialized (
   join stokehold.claims claim on claim.runner_id = runner.id
   cross join unnest(claim.job_ids) as held(id)
   cross join lateral (
-    select * from stokehold.jobs
-    where id = held.id and runner_id = runner.id and state = 'running'
+    select id, attempt, lost from stokehold.jobs
+    where id = held.id and token < claim.token and state = 'available'
     limit 1
     for update skip locked
   ) job
@@ -27,34 +27,34 @@ with lost as materialized (
   limit $1
 ), recorded as (
   insert into stokehold.job_attempts (job_id, token, runner_id, started_at, attempt, outcome, problem)
-  select id, token, runner_id, started_at, attempt, 'node.lost',
+  select id, token, runner_id, claimed_at, this_attempt, 'node.lost',
     jsonb_build_object('message', 'the runner that held the job died')
   from lost
 ), discarded as (
   delete from stokehold.jobs job
   using lost
   where job.id = lost.id and lost.losses >= $2 and job.id = any(array(select id from lost))
-  returning job.*, lost.losses
+  returning job.id, job.run_at, job.enqueued_at, job.kind_id, job.priority, job.max_attempts,
+    job.snoozes, job.media_type, job.payload, job.metadata,
+    lost.token, lost.runner_id, lost.claimed_at, lost.this_attempt, lost.losses
 ), history as (
   insert into stokehold.job_history (
     id, token, runner_id, run_at, enqueued_at, started_at, kind_id, state, priority, attempt,
     max_attempts, snoozes, lost, outcome, media_type, payload, metadata, problem)
-  select id, token, runner_id, run_at, enqueued_at, started_at, kind_id, 'discarded', priority, attempt,
-    max_attempts, snoozes, losses, 'node.lost', media_type, payload, metadata,
+  select id, token, runner_id, run_at, enqueued_at, claimed_at, kind_id, 'discarded', priority,
+    this_attempt, max_attempts, snoozes, losses, 'node.lost', media_type, payload, metadata,
     jsonb_build_object(
       'message', format('%s runners died while they ran this job', losses),
       'advice', 'Look at the runners'' own logs for the time of the attempts before it is enqueued again.')
   from discarded
 ), available as (
   update stokehold.jobs job
-  set state = 'available',
-    runner_id = null,
-    started_at = null,
-    position = nextval('stokehold.positions'),
-    attempt = job.attempt - 1,
-    lost = lost.losses
+  set token = lost.token, position = nextval('stokehold.positions'), lost = lost.losses
   from lost
   where job.id = lost.id and lost.losses < $2 and job.id = any(array(select id from lost))
-  returning job.id
+  returning job.id, job.kind_id, job.priority, job.position
+), queued as (
+  insert into stokehold.ready (kind_id, priority, position, job_id)
+  select kind_id, priority, position, id from available
 )
 select (select count(*) from available) as "available!", (select count(*) from discarded) as "discarded!"

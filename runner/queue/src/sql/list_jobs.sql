@@ -7,7 +7,7 @@ select id as "id!", kind_id as "kind_id!", state as "state!", priority as "prior
 from (
   (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
     null::timestamptz as finished_at, null::text as outcome
-  from stokehold.jobs
+  from stokehold.live_jobs
   where ($1::int is null or kind_id = $1)
     and ($2::text[] is null or state::text = any($2))
     and ($3::bigint is null or id < $3)

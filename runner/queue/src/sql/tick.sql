@@ -1,7 +1,7 @@
 -- One look at everything that changes by itself.
 -- $1 queues served, null for all; $2 most due jobs to release; $3..$5 the lanes to look into as arrays:
 -- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
--- Indexes: jobs_due for what is due, jobs_lanes for the first job of each lane, runners_live for
+-- Indexes: jobs_due for what is due, ready_lanes for the first job of each lane, runners_live for
 -- expired leases, claims_pkey for what dead runners hold.
 -- Locks: the due rows, skipping those another node releases.
 with due as materialized (
@@ -16,16 +16,19 @@ with due as materialized (
   set state = 'available', position = nextval('stokehold.positions')
   -- As an array: of a join the planner thinks that it is worth a scan of the whole table.
   where job.id = any(array(select id from due))
-  returning job.kind_id, job.priority
+  returning job.id, job.kind_id, job.priority, job.position
+), queued as (
+  insert into stokehold.ready (kind_id, priority, position, job_id)
+  select kind_id, priority, position, id from released
 ), first as materialized (
-  select lane.kind_id, lane.priority, job.position
+  select lane.kind_id, lane.priority, ready.position
   from unnest($3::int[], $4::smallint[], $5::bigint[]) as lane(kind_id, priority, cleared)
   cross join lateral (
-    select position from stokehold.jobs
-    where state = 'available' and kind_id = lane.kind_id and priority = lane.priority
+    select position from stokehold.ready
+    where kind_id = lane.kind_id and priority = lane.priority
       and position > lane.cleared
     order by position limit 1
-  ) job
+  ) ready
 ), filled as (
   select lane.kind_id, lane.priority, min(lane.position) as position,
     -- Lanes that nothing may be claimed from are told too: they are not empty.
@@ -54,7 +57,8 @@ select
   (select count(*) from stokehold.lanes) as "lanes!",
   (select kinds_version from stokehold.settings) as "kinds_version!",
   (select last_value from stokehold.positions) as "last_position!",
-  -- Who may have drawn a position and not committed its job yet: whoever writes to the table.
+  -- Who may have drawn a position and not committed its job yet: whoever writes to the table of jobs,
+  -- which everybody does before the one of ready jobs.
   coalesce((select array_agg(virtualtransaction) from pg_locks
     where locktype = 'relation' and relation = 'stokehold.jobs'::regclass
       and database = (select oid from pg_database where datname = current_database())

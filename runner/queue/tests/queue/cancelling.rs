@@ -21,7 +21,8 @@ async fn every_waiting_state_is_cancelled_at_once() {
     let pending = queue.job("work").await;
     queue
         .run(format!(
-            "update stokehold.jobs set state = 'pending', position = null where id = {pending}"
+            "with parked as (delete from stokehold.ready where job_id = {pending})
+             update stokehold.jobs set state = 'pending', position = null where id = {pending}"
         ))
         .await;
     let available = queue.job("work").await;
@@ -131,8 +132,8 @@ async fn a_cancel_that_waits_for_a_claim_finds_the_job_running() {
     // A claim that is not committed yet, held open by hand.
     let mut claim = queue.pool.begin().await.unwrap();
     sqlx::query(
-        "update stokehold.jobs set state = 'running', runner_id = $2, token = token + 1,
-           attempt = attempt + 1, started_at = clock_timestamp() where id = $1",
+        "with taken as (delete from stokehold.ready where job_id = $1)
+         insert into stokehold.claims (runner_id, number, job_ids) values ($2, 0, array[$1::bigint])",
     )
     .bind(id.0)
     .bind(runner.0)
@@ -145,4 +146,32 @@ async fn a_cancel_that_waits_for_a_claim_finds_the_job_running() {
     });
     assert_eq!(answer.unwrap(), CancelAnswer::Running);
     assert_eq!(queue.state(id).await, JobState::Running);
+}
+
+#[tokio::test]
+async fn a_cancel_that_waits_for_a_tick_finds_the_job_available_and_cancels_it() {
+    let queue = Queue::new().await;
+    queue.kind("work").await;
+    let later = chrono::Utc::now() + chrono::TimeDelta::hours(1);
+    let scheduled = NewJob { run_at: Some(later), ..job("work") };
+    let id = queue.database.enqueue(&[scheduled]).await.unwrap()[0];
+    // A tick that releases the job and is not committed yet, held open by hand.
+    let mut tick = queue.pool.begin().await.unwrap();
+    sqlx::query(
+        "with released as (
+           update stokehold.jobs set state = 'available', position = nextval('stokehold.positions')
+           where id = $1 returning id, kind_id, priority, position)
+         insert into stokehold.ready (kind_id, priority, position, job_id)
+         select kind_id, priority, position, id from released",
+    )
+    .bind(id.0)
+    .execute(&mut *tick)
+    .await
+    .unwrap();
+    let (answer, ()) = tokio::join!(queue.database.cancel(id, "no"), async {
+        queue.until_blocked(1).await;
+        tick.commit().await.unwrap();
+    });
+    assert_eq!(answer.unwrap(), CancelAnswer::Cancelled);
+    assert_eq!(queue.value::<i64>("select count(*) from stokehold.ready").await, 0);
 }

@@ -193,3 +193,50 @@ async fn the_contract_works_whatever_the_callers_search_path_and_role_settings()
     caller.commit().await.unwrap();
     assert_eq!(queue.database.job(JobId(id)).await.unwrap().unwrap().payload, Blob::json("[1]"));
 }
+
+/// The statements that the guide gives for an application that only enqueues.
+fn documented_rights() -> &'static str {
+    const GUIDE: &str = include_str!("../../../../docs/guides/enqueue-from-sql.md");
+    let rights = &GUIDE[GUIDE.find("\n## Rights\n").expect("the guide has the section")..];
+    let begin = rights.find("```sql\n").expect("it has statements") + "```sql\n".len();
+    let end = rights[begin..].find("```").expect("they end") + begin;
+    &rights[begin..end]
+}
+
+#[tokio::test]
+async fn an_application_with_the_documented_rights_can_enqueue_and_nothing_else() {
+    let queue = Queue::new().await;
+    queue.kind("work").await;
+    let app = format!("app_{}", std::process::id());
+    let reader = format!("reader_{}", std::process::id());
+    queue.run(format!("create role {app}; create role {reader}")).await;
+    queue.run(documented_rights().replace(" app;", &format!(" {app};"))).await;
+    queue
+        .run(format!(
+            "grant usage on schema stokehold to {reader};
+             grant select on all tables in schema stokehold to {reader}"
+        ))
+        .await;
+    let by = |role: &str, sql: &str| format!("set local role {role}; {sql}");
+    for enqueue in [
+        "select stokehold.enqueue('work', '{\"a\": 1}')",
+        "select stokehold.enqueue_bytes('work', 'x', 'text/plain')",
+        "select stokehold.enqueue_many(array['work', 'work'], array['{}', '{}']::bytea[])",
+    ] {
+        queue.run(by(&app, enqueue)).await;
+        let (code, message) = queue.refused(by(&reader, enqueue)).await;
+        assert_eq!(code, "42501", "a right to read is none to enqueue: {message}");
+    }
+    assert_eq!(queue.live_jobs().await, 4);
+    for other in [
+        "select payload from stokehold.jobs",
+        "select payload from stokehold.live_jobs",
+        "insert into stokehold.ready values (1, 0, 1, 1)",
+        "delete from stokehold.jobs",
+        "select secret_hash from stokehold.api_keys",
+    ] {
+        let (code, message) = queue.refused(by(&app, other)).await;
+        assert_eq!(code, "42501", "{other}: {message}");
+    }
+    queue.run(format!("drop owned by {app}, {reader}; drop role {app}, {reader}")).await;
+}

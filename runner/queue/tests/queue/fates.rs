@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stokehold_domain::{ClaimToken, JobId, Next, Problem};
+use stokehold_domain::{JobId, Next, Problem};
 use stokehold_queue::{CancelAnswer, Claimed, Ended, Fate};
 
 use crate::support::{LEASE, Queue, completed, ended, handed_back, retried, under};
@@ -165,7 +165,7 @@ async fn two_claims_of_one_job_in_a_batch_are_each_answered_for_themselves() {
         (handed_back as fn(&Claimed) -> Ended, Fate::Stale),
         (|job: &Claimed| retried(job, Duration::ZERO), Fate::AlreadyApplied),
     ] {
-        queue.run("delete from stokehold.jobs").await;
+        queue.run("truncate stokehold.jobs, stokehold.ready, stokehold.claims").await;
         queue.job("work").await;
         let old = queue.claim_one(runner, kind).await;
         queue.settle(runner, first(&old)).await;
@@ -208,7 +208,6 @@ async fn of_many_that_write_the_same_outcome_one_is_applied() {
     for round in 0..20 {
         let id = queue.job("work").await;
         let claimed = queue.claim_one(runner, kind).await;
-        assert_eq!(claimed.token, ClaimToken(1));
         let end = if round % 2 == 0 { completed(&claimed) } else { retried(&claimed, MINUTE) };
         let batch = [end];
         let settle = || queue.database.settle(runner, &batch);

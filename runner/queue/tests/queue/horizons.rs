@@ -40,8 +40,8 @@ async fn pages_read(queue: &Queue, kind: KindId, cleared: i64) -> i64 {
     sqlx::raw_sql(settings).execute(&mut session).await.unwrap();
     let look = format!(
         "explain (analyze, buffers, format json)
-         select position from stokehold.jobs
-         where state = 'available' and kind_id = {kind} and priority = 0 and position > {cleared}
+         select position from stokehold.ready
+         where kind_id = {kind} and priority = 0 and position > {cleared}
          order by position limit 1"
     );
     let plan: Value =
@@ -121,7 +121,7 @@ async fn a_node_that_starts_later_begins_where_others_have_come_to() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
     queue.job("work").await;
-    queue.run("delete from stokehold.jobs").await;
+    queue.run("truncate stokehold.jobs, stokehold.ready, stokehold.claims").await;
     queue.run("select setval('stokehold.positions', 1000000)").await;
     let mut horizon = Horizon::default();
     for _ in 0..TICKS {

@@ -42,16 +42,21 @@ async fn filled(queue: &Queue) -> (KindId, RunnerId, Vec<i64>) {
     let runner = queue.runner().await;
     queue
         .run(format!(
-            "insert into stokehold.jobs (position, token, runner_id, run_at, started_at, kind_id,
-               state, priority, max_attempts, payload)
-             select nextval('stokehold.positions'), 1, case when held then {runner} end, now(),
-               case when held then now() end, {kind},
-               case when held then 'running' else 'available' end::stokehold.job_state, 0, 20, '{{}}'
-             from generate_series(1, 50500) n, lateral (select n % 101 = 0 as held) h"
+            "with made as (
+               insert into stokehold.jobs (position, run_at, kind_id, state, priority, max_attempts, payload)
+               select nextval('stokehold.positions'), now(), {kind}, 'available', 0, 20, '{{}}'
+               from generate_series(1, 50500) n
+               returning *
+             ), ready as (
+               insert into stokehold.ready (kind_id, priority, position, job_id)
+               select kind_id, priority, position, id from made where id % 101 <> 0
+             )
+             insert into stokehold.claims (runner_id, number, token, job_ids)
+             select {runner}, 1, 1, array_agg(id) from made where id % 101 = 0"
         ))
         .await;
     let held: Vec<i64> = queue
-        .value("select array_agg(id order by id) from stokehold.jobs where state = 'running'")
+        .value("select array_agg(id order by id) from stokehold.live_jobs where state = 'running'")
         .await;
     assert_eq!(held.len(), 500);
     (kind, runner, held)
@@ -79,9 +84,12 @@ fn assert_uses(steps: &[Step], indexes: &[&str]) {
         assert!(steps.iter().any(|step| step.index == *index), "without {index}: {steps:#?}");
     }
     for step in steps {
-        let scans = step.table == "jobs" && step.node == "Seq Scan";
+        let scans =
+            ["jobs", "ready", "claims"].contains(&step.table.as_str()) && step.node == "Seq Scan";
         assert!(!scans, "scans the whole table: {steps:#?}");
-        let other = step.index.starts_with("jobs_") && !indexes.contains(&step.index.as_str());
+        let other =
+            ["jobs_", "ready_", "claims_"].iter().any(|table| step.index.starts_with(table))
+                && !indexes.contains(&step.index.as_str());
         assert!(!other, "uses {}: {steps:#?}", step.index);
     }
 }
@@ -95,7 +103,8 @@ fn array<T: ToString>(items: impl IntoIterator<Item = T>, of: &str) -> String {
 /// the figures differs.
 fn outcomes(runner: RunnerId, ids: &[i64], between: &[(&str, &str)]) -> String {
     let same = |value: &str, of: &str| array(ids.iter().map(|_| value), of);
-    let mut arguments = vec![runner.to_string(), array(ids, "bigint"), same("1", "bigint")];
+    let one = || same("1", "bigint");
+    let mut arguments = vec![runner.to_string(), array(ids, "bigint"), one(), one()];
     arguments.push(same("1", "int"));
     arguments.extend(between.iter().map(|(value, of)| same(value, of)));
     arguments.extend((0..4).map(|_| same("1", "bigint")));
@@ -108,7 +117,7 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
          array[100, 100], array[]::bigint[], null"
     );
     let steps = plan(queue, CLAIM, &claim).await;
-    assert_uses(&steps, &["jobs_lanes"]);
+    assert_uses(&steps, &["ready_lanes", "jobs_pkey", "claims_pkey"]);
     // In order of position from the index itself, never by sorting the lane.
     assert!(steps.iter().all(|step| step.node != "Sort"), "sorts: {steps:#?}");
     // One, a few, as many as one flush takes.
@@ -125,7 +134,7 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
                 ("null", "text"),
             ],
         );
-        assert_uses(&plan(queue, FINISH, &finish).await, &["jobs_pkey"]);
+        assert_uses(&plan(queue, FINISH, &finish).await, &["claims_pkey", "jobs_pkey"]);
         let release = outcomes(
             runner,
             ids,
@@ -138,12 +147,17 @@ async fn assert_plans(queue: &Queue, kind: KindId, runner: RunnerId, held: &[i64
                 ("null", "text"),
             ],
         );
-        assert_uses(&plan(queue, RELEASE, &release).await, &["jobs_pkey"]);
+        assert_uses(&plan(queue, RELEASE, &release).await, &["claims_pkey", "jobs_pkey"]);
         let same = |value: &str, of: &str| array(ids.iter().map(|_| value), of);
-        let logs =
-            [array(ids, "bigint"), same("1", "bigint"), same("1", "smallint"), same("[]", "text")];
+        let logs = [
+            array(ids, "bigint"),
+            same("1", "bigint"),
+            same("1", "bigint"),
+            same("1", "smallint"),
+            same("[]", "text"),
+        ];
         let logs = format!("{runner}, {}", logs.join(", "));
-        assert_uses(&plan(queue, INSERT_LOGS, &logs).await, &["jobs_pkey"]);
+        assert_uses(&plan(queue, INSERT_LOGS, &logs).await, &["claims_pkey", "jobs_pkey"]);
     }
 }
 
@@ -158,7 +172,7 @@ async fn hot_statements_use_their_indexes_before_the_planner_has_seen_the_table(
 async fn hot_statements_use_their_indexes_when_the_planner_knows_the_table() {
     let queue = Queue::new().await;
     let (kind, runner, held) = filled(&queue).await;
-    queue.run("analyze stokehold.jobs").await;
+    queue.run("analyze stokehold.jobs, stokehold.ready, stokehold.claims").await;
     assert_plans(&queue, kind, runner, &held).await;
 }
 
@@ -169,14 +183,14 @@ async fn a_plan_that_a_node_makes_on_an_empty_table_is_the_one_for_a_full_table(
     let runner = queue.runner().await;
     let held: Vec<i64> = (1..=500).collect();
     assert_plans(&queue, kind, runner, &held).await;
-    queue.run("vacuum analyze stokehold.jobs").await;
+    queue.run("vacuum analyze stokehold.jobs, stokehold.ready, stokehold.claims").await;
     assert_plans(&queue, kind, runner, &held).await;
 }
 
 #[tokio::test]
 async fn hot_statements_use_their_indexes_after_the_planner_saw_an_empty_table() {
     let queue = Queue::new().await;
-    queue.run("vacuum analyze stokehold.jobs").await;
+    queue.run("vacuum analyze stokehold.jobs, stokehold.ready, stokehold.claims").await;
     let (kind, runner, held) = filled(&queue).await;
     assert_plans(&queue, kind, runner, &held).await;
 }
@@ -187,7 +201,7 @@ async fn a_plan_made_when_the_queue_was_almost_empty_is_right_when_it_is_full() 
     let kind = queue.kind("work").await;
     let runner = queue.runner().await;
     queue.jobs("work", 20).await;
-    queue.run("vacuum analyze stokehold.jobs").await;
+    queue.run("vacuum analyze stokehold.jobs, stokehold.ready, stokehold.claims").await;
     let connect = DatabaseOptions::new(queue.options.clone()).connect;
     let one = Database::lazy(DatabaseOptions {
         connect: connect.application_name("stokehold-one"),
@@ -209,9 +223,13 @@ async fn a_plan_made_when_the_queue_was_almost_empty_is_right_when_it_is_full() 
     }
     queue
         .run(format!(
-            "insert into stokehold.jobs (position, run_at, kind_id, state, priority, max_attempts, payload)
-             select nextval('stokehold.positions'), now(), {kind}, 'available', 0, 20, ''
-             from generate_series(1, 50000)"
+            "with made as (
+               insert into stokehold.jobs (position, run_at, kind_id, state, priority, max_attempts, payload)
+               select nextval('stokehold.positions'), now(), {kind}, 'available', 0, 20, ''
+               from generate_series(1, 50000)
+               returning *)
+             insert into stokehold.ready (kind_id, priority, position, job_id)
+             select kind_id, priority, position, id from made"
         ))
         .await;
     for _ in 0..8 {
@@ -226,7 +244,7 @@ async fn a_plan_made_when_the_queue_was_almost_empty_is_right_when_it_is_full() 
         )
         .await;
     let read: i64 =
-        queue.value("select seq_tup_read from pg_stat_user_tables where relname = 'jobs'").await;
+        queue.value("select sum(seq_tup_read)::bigint from pg_stat_user_tables where relname in ('jobs', 'ready')").await;
     assert!(read < 25_000, "{read} rows were read in scans of the whole table");
 }
 
@@ -263,12 +281,12 @@ async fn the_regular_look_and_the_answers_after_a_fault_scan_no_table_either() {
         let fate = |count| {
             let ids = &held[..count];
             let tokens = array(ids.iter().map(|_| 1), "bigint");
-            format!("{runner}, {}, {tokens}", array(ids, "bigint"))
+            format!("{runner}, {}, {tokens}, {tokens}", array(ids, "bigint"))
         };
         let tick =
             format!("null, 1000, array[{kind}], array[0]::smallint[], array[0]::bigint[], now()");
         for (sql, arguments, indexes) in [
-            (TICK, tick.clone(), &["jobs_due", "jobs_lanes", "jobs_pkey"][..]),
+            (TICK, tick.clone(), &["jobs_due", "ready_lanes", "jobs_pkey"][..]),
             (GIVE_BACK, "1000, 3".to_owned(), &["claims_pkey", "jobs_pkey"]),
             (FORGET_CLAIMS, String::new(), &["jobs_pkey"]),
             (RECLAIM, format!("{runner}, 1"), &["claims_pkey", "jobs_pkey"]),
@@ -281,7 +299,9 @@ async fn the_regular_look_and_the_answers_after_a_fault_scan_no_table_either() {
                 assert!(used, "without {index}: {steps:#?}");
             }
             // Days without a row may be scanned.
-            let scans = |step: &&Step| step.node == "Seq Scan" && step.table.starts_with("job");
+            let scans = |step: &&Step| {
+                step.node == "Seq Scan" && (step.table.starts_with("job") || step.table == "ready")
+            };
             for step in steps.iter().filter(scans) {
                 let filled = format!("select exists (select from stokehold.{})", step.table);
                 let filled: bool = queue.value(filled).await;

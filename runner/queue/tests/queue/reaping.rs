@@ -8,7 +8,7 @@ use stokehold_queue::runners::LeaseConnection;
 use stokehold_queue::{Horizon, Reaped, reaper};
 use tokio::task::JoinSet;
 
-use crate::support::{LEASE, PATIENCE, Queue, registration};
+use crate::support::{LEASE, PATIENCE, Queue, registration, retried};
 
 async fn runner_state(queue: &Queue, runner: RunnerId) -> String {
     queue.value(format!("select state from stokehold.runners where id = {runner}")).await
@@ -56,7 +56,7 @@ async fn a_live_runners_job_is_left_alone_however_long_it_runs() {
     let runner = queue.runner().await;
     queue.job("work").await;
     queue.claim_one(runner, kind).await;
-    queue.run("update stokehold.jobs set started_at = started_at - interval '30 days'").await;
+    queue.run("update stokehold.claims set claimed_at = claimed_at - interval '30 days'").await;
     queue.run("update stokehold.runners set beat_at = beat_at - interval '1 hour'").await;
     let before = queue.everything().await;
     assert_eq!(queue.database.reap(LEASE).await.unwrap(), Reaped::default());
@@ -292,4 +292,26 @@ async fn one_sweep_gives_back_more_than_a_page() {
     assert_eq!(queue.claim(runner, kind, 2_100).await.len(), 2_100);
     queue.expire(runner, 1.0).await;
     assert_eq!(queue.database.reap(LEASE).await.unwrap().available, 2_100);
+}
+
+#[tokio::test]
+async fn a_job_that_is_neither_ready_nor_held_is_made_ready_and_nothing_else_is_touched() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let ids = queue.jobs("work", 5).await;
+    let claimed = queue.claim(runner, kind, 2).await;
+    queue.settle(runner, retried(&claimed[1], Duration::from_secs(60))).await;
+    let before = queue.everything().await;
+    assert_eq!(queue.database.restore_strays().await.unwrap(), 0);
+    assert_eq!(queue.everything().await, before);
+    // One loses its ready row, one its claim.
+    queue.run(format!("delete from stokehold.ready where job_id = {}", ids[3])).await;
+    queue.run("delete from stokehold.claims").await;
+    let (one, two) = tokio::join!(queue.database.restore_strays(), queue.database.restore_strays());
+    assert_eq!(one.unwrap() + two.unwrap(), 2, "each once, however many look");
+    let mut again: Vec<JobId> =
+        queue.claim(runner, kind, 9).await.iter().map(|job| job.id).collect();
+    again.sort_unstable();
+    assert_eq!(again, [ids[0], ids[2], ids[3], ids[4]]);
 }

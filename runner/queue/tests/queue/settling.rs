@@ -191,7 +191,7 @@ async fn a_job_handed_back_unstarted_leaves_no_trace_of_an_attempt() {
     let claimed = queue.claim(runner, kind, 1).await.remove(0);
     assert_eq!(queue.settle(runner, handed_back(&claimed)).await, Fate::Applied);
     let mut after = queue.live(ids[0]).await.unwrap();
-    assert_eq!(after["token"], 1);
+    assert_eq!(after["token"], claimed.token.0);
     assert!(after["position"].as_i64() > before["position"].as_i64());
     after["token"] = before["token"].clone();
     after["position"] = before["position"].clone();
@@ -235,7 +235,8 @@ async fn log_lines_are_kept_in_order_whatever_becomes_of_the_attempt() {
     let runner = queue.runner().await;
     let id = queue.job("work").await;
     let first = queue.claim_one(runner, kind).await;
-    let chunk = LogChunk::new(id, first.token, first.attempt, &lines(&["flushed\0", "while"]));
+    let chunk =
+        LogChunk::new(id, first.token, first.claim, first.attempt, &lines(&["flushed\0", "while"]));
     assert_eq!(queue.database.append_logs(runner, &[chunk]).await.unwrap(), 1);
     let end = Ended { log: lines(&["running"]), ..retried(&first, Duration::ZERO) };
     assert_eq!(queue.settle(runner, end).await, Fate::Applied);
@@ -253,7 +254,7 @@ async fn log_lines_are_kept_in_order_whatever_becomes_of_the_attempt() {
     let newest = queue.database.logs(id, 2).await.unwrap();
     assert_eq!(newest[0].line.message, "'\"\\u0000");
     // Nothing more under a claim that is over.
-    let late = LogChunk::new(id, second.token, 2, &lines(&["late"]));
+    let late = LogChunk::new(id, second.token, second.claim, 2, &lines(&["late"]));
     assert_eq!(queue.database.append_logs(runner, &[late]).await.unwrap(), 0);
 }
 

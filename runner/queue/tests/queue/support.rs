@@ -129,6 +129,7 @@ impl Queue {
     pub(crate) async fn everything(&self) -> Vec<Value> {
         self.rows(
             "select to_jsonb(j) as row from stokehold.jobs j
+             union all select to_jsonb(r) from stokehold.ready r
              union all select to_jsonb(h) from stokehold.job_history h
              union all select to_jsonb(a) from stokehold.job_attempts a
              union all select to_jsonb(l) from stokehold.job_logs l
@@ -139,7 +140,7 @@ impl Queue {
 
     /// The live row of a job.
     pub(crate) async fn live(&self, id: JobId) -> Option<Value> {
-        self.rows(&format!("select * from stokehold.jobs where id = {id}")).await.pop()
+        self.rows(&format!("select * from stokehold.live_jobs where id = {id}")).await.pop()
     }
 
     /// The ended row of a job; there is at most one.

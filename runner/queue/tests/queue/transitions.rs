@@ -15,23 +15,36 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// A job that stands in this state, due and held by the runner if it runs.
 async fn job_in(queue: &Queue, kind: KindId, state: JobState, runner: RunnerId) -> JobId {
-    let (position, owner, started) = match state {
-        Available => ("nextval('stokehold.positions')", "null".to_owned(), "null"),
-        Running => ("1", runner.to_string(), "clock_timestamp()"),
-        _ => ("null", "null".to_owned(), "null"),
+    let (position, row) = match state {
+        Available => ("nextval('stokehold.positions')", Available),
+        // To be told by its claim.
+        Running => ("1", Available),
+        waiting => ("null", waiting),
     };
     let id: i64 = queue
         .value(format!(
-            "insert into stokehold.jobs (position, token, runner_id, run_at, started_at, kind_id,
-               state, priority, attempt, max_attempts, lost, payload)
-             values ({position}, 5, {owner}, clock_timestamp(), {started}, {kind}, '{state}', 0, 1,
-               3, {lost}, '')
+            "insert into stokehold.jobs (position, token, run_at, kind_id, state, priority, attempt,
+               max_attempts, lost, payload)
+             values ({position}, 0, clock_timestamp(), {kind}, '{row}', 0, 0, 3, {lost}, '')
              returning id",
             lost = reaper::MAX_LOST - 1,
         ))
         .await;
     if state == Running {
-        queue.run(format!("insert into stokehold.claims values ({runner}, 0, array[{id}])")).await;
+        queue
+            .run(format!(
+                "insert into stokehold.claims (runner_id, number, token, job_ids)
+                 values ({runner}, 0, 5, array[{id}])"
+            ))
+            .await;
+    }
+    if state == Available {
+        queue
+            .run(format!(
+                "insert into stokehold.ready (kind_id, priority, position, job_id)
+                 select kind_id, priority, position, id from stokehold.jobs where id = {id}"
+            ))
+            .await;
     }
     JobId(id)
 }
@@ -97,7 +110,7 @@ async fn the_statements_perform_every_transition_of_the_table() {
             }
         }
         assert_eq!(queue.state(id).await, *to, "from {from} by {actor:?}");
-        queue.run("delete from stokehold.jobs").await;
+        queue.run("truncate stokehold.jobs, stokehold.ready, stokehold.claims").await;
         queue.run("delete from stokehold.runners").await;
     }
 }
@@ -152,7 +165,7 @@ async fn no_statement_performs_a_transition_that_the_table_lacks() {
         queue.expire(runner, 1.0).await;
         queue.database.reap(LEASE).await.unwrap();
         assert_eq!(queue.everything().await, before, "{state}");
-        queue.run("delete from stokehold.jobs").await;
+        queue.run("truncate stokehold.jobs, stokehold.ready, stokehold.claims").await;
         queue.run("delete from stokehold.runners").await;
     }
 }
