@@ -14,27 +14,22 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stokehold_queue::{
-    ClaimNumber, Claimant, Claimed, Horizon, Lane, LaneQuota, Place, QueueError, Tick,
-};
+use stokehold_queue::{ClaimNumber, Claimed, Horizon, Lane, LaneQuota, Place, QueueError, Tick};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::hints::{Hints, listen};
 use crate::lanes::Lanes;
+use crate::pace::{LINGER, Pace};
 use crate::prefetch::Prefetch;
 use crate::session::Session;
 use crate::settler::{cause, pause};
+use crate::turns::{Offer, Offers};
 
-/// How long to wait when lanes have work that others hold locked.
-const CONTENDED: Duration = Duration::from_millis(15);
-/// How long a node that was busy tries its lanes again before it announces that it waits. Announced,
-/// it makes every commit of an enqueueing session notify, and those go one after another.
-const LINGER: Duration = Duration::from_millis(30);
-/// How often it tries them.
+/// How often a busy node tries lanes that ran dry.
 const POLL: Duration = Duration::from_millis(2);
-/// Claims after hints within [`LINGER`] that make a node busy.
-const MANY_HINTS: u32 = 8;
+/// How long a claim for a few jobs waits for outcomes to take along.
+const FOR_OUTCOMES: Duration = Duration::from_millis(2);
 /// A job that found no slot within this time goes back for others to take. It was held in advance
 /// because jobs were short; now they are not.
 const SLOT_WAIT: Duration = Duration::from_secs(2);
@@ -47,7 +42,7 @@ const LOOK_SHARE: u32 = 20;
 
 /// Claims until the session closes. Claims that are under way then are waited for and handed on: cut
 /// off in the middle they might be committed and known to nobody.
-pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
+pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers: Offers) {
     let hints = Arc::new(Hints::default());
     // In a set, so that it ends with this loop however that ends.
     let mut listener = JoinSet::new();
@@ -68,10 +63,10 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
         looked_at: None,
         next_look: Duration::ZERO,
         announced: false,
-        busy_until: None,
-        pace: (Instant::now(), 0),
-        seen: false,
-        contended: 0,
+        pace: Pace::new(),
+        offers,
+        offered: VecDeque::new(),
+        waiting: None,
         failures: 0,
         session,
         dead_runners,
@@ -106,14 +101,12 @@ struct Claimer {
     next_look: Duration,
     /// Enqueueing notifies us.
     announced: bool,
-    /// Until when dry lanes are tried again before waiting is announced.
-    busy_until: Option<Instant>,
-    /// Claims that brought something since this moment.
-    pace: (Instant, u32),
-    /// The last look saw work, and no claim has come back since.
-    seen: bool,
-    /// Claims in a row that got nothing of what a look had seen.
-    contended: u32,
+    pace: Pace,
+    /// Outcomes that may be settled with the next claims.
+    offers: Offers,
+    offered: VecDeque<Offer>,
+    /// Since when a claim waits for one.
+    waiting: Option<Instant>,
     failures: u32,
 }
 
@@ -149,11 +142,13 @@ impl Claimer {
                     }
                     self.failures += 1;
                     self.looked_at = None;
+                    self.leave_offers(false);
                     let pause = tokio::time::sleep(pause(self.failures));
                     closing.run_until_cancelled(pause).await;
                 }
             }
         }
+        self.leave_offers(false);
         while let Some(Ok(answer)) = self.under_way.join_next().await {
             let _ = self.take(answer);
         }
@@ -169,11 +164,17 @@ impl Claimer {
             self.look();
         }
         let at_once = self.session.config.claims_at_once();
-        while self.under_way.len() < at_once && self.claim() {}
+        while let Ok(offer) = self.offers.offers.try_recv() {
+            self.offered.push_back(offer);
+        }
+        if !self.wait_for_outcomes() {
+            while self.under_way.len() < at_once && self.claim() {}
+        }
+        self.leave_offers(!self.lanes.is_empty() && self.under_way.len() < at_once);
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
         let may_announce = self.session.config.wake_ups && !self.announced;
-        if dry && room > 0 && may_announce && !self.is_busy() && self.horizon.is_some() {
+        if dry && room > 0 && may_announce && !self.pace.is_busy() && self.horizon.is_some() {
             // Announce first, look after: what was enqueued between is seen by the look.
             self.announce(true).await?;
             self.look();
@@ -193,8 +194,9 @@ impl Claimer {
             // One is under way.
             (None, _) => self.session.config.tick,
         };
-        let polls = dry && room > 0 && self.is_busy();
+        let polls = dry && room > 0 && self.pace.is_busy();
         let until = if polls { look.min(POLL) } else { look };
+        let until = if self.waiting.is_some() { until.min(FOR_OUTCOMES) } else { until };
         let (refill_at, idle) = (self.refill_at(), self.under_way.is_empty());
         tokio::select! {
             Some(answer) = self.under_way.join_next() => match answer {
@@ -206,6 +208,7 @@ impl Claimer {
                 Ok(looked) => return self.looked(looked).await,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
+            Some(offer) = self.offers.offers.recv() => self.offered.push_back(offer),
             () = self.session.slots.wait_for_room(refill_at), if room == 0 && idle => {}
             () = self.hints.heard(), if dry && room > 0 => {}
             () = tokio::time::sleep(until) => {
@@ -245,7 +248,7 @@ impl Claimer {
         for lane in std::mem::take(&mut self.hinted) {
             self.activate(lane);
         }
-        self.seen = !tick.lanes.is_empty();
+        self.pace.looked(!tick.lanes.is_empty());
         self.session.releases.kinds_are_at(tick.kinds_version);
         if tick.dead_runners {
             self.dead_runners.notify_one();
@@ -288,9 +291,28 @@ impl Claimer {
         }
     }
 
-    /// Starts a claim if there is room and a lane with work.
+    /// Whether to wait with the next claim, for a moment: short jobs run or are being claimed, and the
+    /// outcome that makes room can go along with the claim that fills it.
+    fn wait_for_outcomes(&mut self) -> bool {
+        let most_are_taken = 2 * self.free() <= self.session.config.slots;
+        let soon = self.offers.are_likely() && self.ahead() > 0 && most_are_taken;
+        if !self.offered.is_empty() || !soon {
+            self.waiting = None;
+            return false;
+        }
+        let since = self.waiting.get_or_insert_with(Instant::now);
+        if since.elapsed() < FOR_OUTCOMES {
+            return true;
+        }
+        self.waiting = None;
+        false
+    }
+
+    /// Starts a claim if there is room and a lane with work, and takes outcomes along that wait for it.
     fn claim(&mut self) -> bool {
-        let room = self.room().min(self.session.config.batch);
+        // Whoever has to go anyway goes for a single job too.
+        let room = if self.offered.is_empty() { self.room() } else { self.free() };
+        let room = room.min(self.session.config.batch);
         if room == 0 || self.lanes.is_empty() {
             return false;
         }
@@ -300,15 +322,22 @@ impl Claimer {
         }
         let (number, answered) = self.session.open_claims.next();
         self.asked_for += wanted(&asked);
-        let session = Arc::clone(&self.session);
+        let (session, offer) = (Arc::clone(&self.session), self.offered.pop_front());
         self.under_way.spawn(async move {
             let claim = ClaimNumber { number, answered };
-            let queues = session.config.queues.as_deref();
-            let claimant = Claimant { runner: session.runner, queues };
-            let jobs = session.database.claim(claimant, &claim, &asked).await;
+            let jobs = match offer {
+                Some(offer) => turn(&session, offer, &claim, &asked).await,
+                None => session.database.claim(session.claimant(), &claim, &asked).await,
+            };
             Answer { number, answered: claim.answered, asked, jobs }
         });
         true
+    }
+
+    /// Leaves outcomes that no claim takes along, and says whether further ones are wanted.
+    fn leave_offers(&mut self, wanted: bool) {
+        self.offered.clear();
+        self.offers.want(wanted);
     }
 
     /// Asks a few of the lanes that seem empty too, each in its turn: enqueueing does not notify a
@@ -335,43 +364,12 @@ impl Claimer {
         };
         self.lanes.claimed(&asked, &jobs);
         self.prefetch.saw(jobs.iter().map(|job| job.payload.bytes.len()));
-        self.note_pace(jobs.len(), wanted(&asked));
-        self.note_contention(jobs.is_empty());
-        self.session.start(number, jobs);
-        Ok(())
-    }
-
-    /// Decides from what a claim brought whether this node is busy.
-    fn note_pace(&mut self, brought: usize, asked: usize) {
-        if brought == 0 {
-            return;
-        }
-        let (since, count) = &mut self.pace;
-        if since.elapsed() > LINGER {
-            (*since, *count) = (Instant::now(), 0);
-        }
-        *count += 1;
-        if !self.announced || brought == asked || *count > MANY_HINTS {
-            self.busy_until = Some(Instant::now() + LINGER);
-        }
-    }
-
-    /// A look saw work and the claim got none: others were faster, or hold it locked. Look again, but
-    /// less and less often.
-    fn note_contention(&mut self, got_nothing: bool) {
-        if !got_nothing {
-            self.contended = 0;
-        } else if self.seen {
-            let pause = CONTENDED * (1 << self.contended.min(6));
+        if let Some(pause) = self.pace.claimed(jobs.len(), wanted(&asked), self.announced) {
             let elapsed = self.looked_at.map_or(Duration::ZERO, |at| at.elapsed());
             self.next_look = self.next_look.min(elapsed + pause);
-            self.contended += 1;
         }
-        self.seen = false;
-    }
-
-    fn is_busy(&self) -> bool {
-        self.busy_until.is_some_and(|until| Instant::now() < until)
+        self.session.start(number, jobs);
+        Ok(())
     }
 
     async fn announce(&mut self, sleeping: bool) -> Result<(), QueueError> {
@@ -402,11 +400,16 @@ impl Claimer {
         Ok(())
     }
 
+    /// Jobs that there is room for.
+    fn free(&mut self) -> usize {
+        let held = self.session.slots.held() + self.asked_for;
+        (self.session.config.slots + self.ahead()).saturating_sub(held)
+    }
+
     /// Jobs to claim now: none while the slots are busy and enough is held in advance.
     fn room(&mut self) -> usize {
         let held = self.session.slots.held() + self.asked_for;
-        let ahead = self.ahead();
-        let room = (self.session.config.slots + ahead).saturating_sub(held);
+        let (ahead, room) = (self.ahead(), self.free());
         // With every slot busy, claim in halves of what is held in advance, not one by one.
         if held >= self.session.config.slots && room < ahead.div_ceil(2) { 0 } else { room }
     }
@@ -421,6 +424,19 @@ impl Claimer {
     fn ahead(&mut self) -> usize {
         self.prefetch.jobs(self.session.stats.ended())
     }
+}
+
+/// Settles what was offered and claims; the settler hears which of it took effect.
+async fn turn(
+    session: &Session,
+    offer: Offer,
+    claim: &ClaimNumber,
+    asked: &[LaneQuota],
+) -> Result<Vec<Claimed>, QueueError> {
+    let turn = session.database.turn(session.claimant(), &offer.outcomes, claim, asked).await?;
+    // The settler is gone only when the process is on its way out.
+    let _ = offer.answer.send(turn.applied);
+    Ok(turn.claimed)
 }
 
 fn wanted(asked: &[LaneQuota]) -> usize {

@@ -14,12 +14,14 @@ mod lanes;
 mod lease;
 mod log_flush;
 mod node;
+mod pace;
 mod prefetch;
 mod releases;
 mod session;
 mod settler;
 mod slots;
 mod stats;
+mod turns;
 mod upkeep;
 
 pub use config::{InvalidNodeConfig, NodeConfig};

@@ -20,7 +20,7 @@ use crate::lease::Lease;
 use crate::releases::Releases;
 use crate::session::Session;
 use crate::settler::{Ledger, cause, pause};
-use crate::{InvalidNodeConfig, NodeConfig, Stats, claimer, log_flush, settler, upkeep};
+use crate::{InvalidNodeConfig, NodeConfig, Stats, claimer, log_flush, settler, turns, upkeep};
 
 /// How long the last outcomes may take to be written when the node stops. What is not written by
 /// then runs again elsewhere.
@@ -136,7 +136,9 @@ impl Node {
         let lease =
             Lease::keep(&self.database, runner, sent_at, &self.config).map_err(NodeError::Lease)?;
         let (outcomes, gathered) = mpsc::channel(settler::CAPACITY);
+        let (turns, offers) = turns::meet();
         let ledger = Ledger {
+            turns,
             database: self.database.clone(),
             runner,
             stats: Arc::clone(&self.stats),
@@ -164,7 +166,7 @@ impl Node {
             let (session, bell) = (Arc::clone(&session), Arc::clone(&dead_runners));
             let claims = session.claims.clone();
             parts.spawn(claims.track_future(async move {
-                claimer::run(session, bell).await;
+                claimer::run(session, bell, offers).await;
                 "claim loop"
             }));
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stokehold_domain::{ClaimToken, JobId, RunnerId};
-use stokehold_queue::{Claimed, Database, Ended};
+use stokehold_queue::{Claimant, Claimed, Database, Ended};
 use stokehold_sandbox::{Control, Sandbox, StopReason};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -93,6 +93,11 @@ impl Session {
             }
             Err(jobs) => self.hand_back(jobs),
         }
+    }
+
+    /// Who claims here.
+    pub(crate) fn claimant(&self) -> Claimant<'_> {
+        Claimant { runner: self.runner, queues: self.config.queues.as_deref() }
     }
 
     /// Gives jobs back that were not started.

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::Stats;
 use crate::claims::OpenClaims;
+use crate::turns::Turns;
 
 /// Outcomes waiting for a flush; beyond them an attempt keeps its slot until there is room.
 pub(crate) const CAPACITY: usize = 4_096;
@@ -28,6 +29,7 @@ pub(crate) struct Ledger {
     pub(crate) runner: RunnerId,
     pub(crate) stats: Arc<Stats>,
     pub(crate) open_claims: Arc<OpenClaims>,
+    pub(crate) turns: Turns,
 }
 
 /// Writes until every sender is gone and everything has been answered. The first flush starts at
@@ -49,7 +51,7 @@ pub(crate) async fn run(
             let rest = gathered.split_off(fitting(&gathered));
             let flush = std::mem::replace(&mut gathered, rest);
             let ledger = ledger.clone();
-            in_flight.spawn(async move { ledger.settle(&flush).await });
+            in_flight.spawn(async move { ledger.flush(Arc::new(flush)).await });
         }
         if !open && gathered.is_empty() && in_flight.is_empty() {
             return;
@@ -85,6 +87,21 @@ fn weight(ended: &Ended) -> usize {
 }
 
 impl Ledger {
+    /// Writes outcomes, with a claim if one takes them along.
+    async fn flush(&self, outcomes: Arc<Vec<Ended>>) {
+        let Some(applied) = self.turns.offer(&outcomes).await else {
+            return self.settle(&outcomes).await;
+        };
+        let (done, rest): (Vec<_>, Vec<_>) =
+            outcomes.iter().zip(applied).partition(|(_, applied)| *applied);
+        self.open_claims.answered(done.iter().map(|(ended, _)| ended.claim));
+        self.stats.add_applied(done.len());
+        let rest: Vec<Ended> = rest.into_iter().map(|(ended, _)| ended.clone()).collect();
+        if !rest.is_empty() {
+            self.settle(&rest).await;
+        }
+    }
+
     async fn settle(&self, ended: &[Ended]) {
         let mut failures = 0u32;
         loop {

@@ -81,24 +81,43 @@ pub struct Claimed {
     pub run_at: DateTime<Utc>,
 }
 
-/// A row as both statements return it.
-struct Row {
-    id: i64,
-    kind_id: i32,
-    priority: i16,
-    position: i64,
-    token: i64,
-    attempt: i32,
-    max_attempts: i16,
-    snoozes: i16,
-    lost: i16,
-    media_type: Option<String>,
-    payload: Vec<u8>,
-    metadata: Option<Value>,
-    last_problem: Option<Value>,
-    enqueued_at: DateTime<Utc>,
-    run_at: DateTime<Utc>,
-    release: i32,
+/// A row as the statements return it.
+pub(crate) struct Row {
+    pub(crate) id: i64,
+    pub(crate) kind_id: i32,
+    pub(crate) priority: i16,
+    pub(crate) position: i64,
+    pub(crate) token: i64,
+    pub(crate) attempt: i32,
+    pub(crate) max_attempts: i16,
+    pub(crate) snoozes: i16,
+    pub(crate) lost: i16,
+    pub(crate) media_type: Option<String>,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) metadata: Option<Value>,
+    pub(crate) last_problem: Option<Value>,
+    pub(crate) enqueued_at: DateTime<Utc>,
+    pub(crate) run_at: DateTime<Utc>,
+    pub(crate) release: i32,
+}
+
+/// Lanes as the statements take them, one vector for each column.
+pub(crate) struct LaneColumns {
+    pub(crate) kinds: Vec<i32>,
+    pub(crate) priorities: Vec<i16>,
+    pub(crate) positions: Vec<i64>,
+    pub(crate) quotas: Vec<i32>,
+}
+
+impl LaneColumns {
+    pub(crate) fn of(lanes: &[LaneQuota]) -> Self {
+        LaneColumns {
+            kinds: lanes.iter().map(|lane| lane.kind_id.0).collect(),
+            priorities: lanes.iter().map(|lane| lane.priority).collect(),
+            positions: lanes.iter().map(|lane| lane.after_position).collect(),
+            quotas: lanes.iter().map(|lane| lane.quota).collect(),
+        }
+    }
 }
 
 impl Row {
@@ -139,10 +158,7 @@ impl Database {
         lanes: &[LaneQuota],
     ) -> Result<Vec<Claimed>, QueueError> {
         let Claimant { runner, queues } = claimant.into();
-        let kinds: Vec<i32> = lanes.iter().map(|lane| lane.kind_id.0).collect();
-        let priorities: Vec<i16> = lanes.iter().map(|lane| lane.priority).collect();
-        let positions: Vec<i64> = lanes.iter().map(|lane| lane.after_position).collect();
-        let quotas: Vec<i32> = lanes.iter().map(|lane| lane.quota).collect();
+        let LaneColumns { kinds, priorities, positions, quotas } = LaneColumns::of(lanes);
         let rows = bounded!(self, "claim jobs", |conn| sqlx::query_file_as!(
             Row,
             "src/sql/claim.sql",
@@ -175,7 +191,7 @@ impl Database {
 
 /// In the order in which they are to be started, and each once: a lane that is named twice gives its
 /// jobs twice.
-fn in_order(mut rows: Vec<Row>, claim: i64) -> Vec<Claimed> {
+pub(crate) fn in_order(mut rows: Vec<Row>, claim: i64) -> Vec<Claimed> {
     rows.sort_unstable_by_key(|row| (row.priority, row.position));
     rows.dedup_by_key(|row| row.id);
     rows.into_iter().map(|row| row.claimed(claim)).collect()

@@ -45,6 +45,15 @@ pub enum Plans {
 }
 
 impl Plans {
+    /// How long a connection may rest before it is asked whether it still works. One that broke within
+    /// this time costs a call: a node makes its calls again by itself, others should not have to.
+    fn ask_after(self) -> Duration {
+        match self {
+            Plans::ForEachCall => Duration::ZERO,
+            Plans::Kept => Duration::from_secs(1),
+        }
+    }
+
     /// What a connection is told when it opens.
     pub fn settings(self) -> &'static str {
         match self {
@@ -107,9 +116,20 @@ impl Database {
             options.plans.settings(),
             (options.call_deadline + SERVER_GRACE).as_millis()
         );
+        let ask_after = options.plans.ask_after();
         let pool = PgPoolOptions::new()
             .max_connections(options.max_connections)
             .acquire_timeout(options.call_deadline)
+            // Asking before each use is one more round trip for each call.
+            .test_before_acquire(false)
+            .before_acquire(move |connection, of| {
+                Box::pin(async move {
+                    if of.idle_for >= ask_after {
+                        connection.ping().await?;
+                    }
+                    Ok(true)
+                })
+            })
             .after_connect(move |connection, _| {
                 let settings = sqlx::AssertSqlSafe(settings.clone());
                 Box::pin(async move { connection.execute(sqlx::raw_sql(settings)).await.map(drop) })

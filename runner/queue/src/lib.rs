@@ -20,6 +20,7 @@ pub mod reaper;
 pub mod runners;
 pub mod settle;
 pub mod tick;
+pub mod turn;
 pub mod wake;
 
 pub use claim::{ClaimNumber, Claimant, Claimed, LaneQuota};
@@ -36,4 +37,5 @@ pub use reaper::Reaped;
 pub use runners::{RunnerRecord, RunnerRegistration};
 pub use settle::{Ended, Fate};
 pub use tick::{ActiveLane, Lane, Tick};
+pub use turn::Turn;
 pub use wake::{Hint, WakeListener};

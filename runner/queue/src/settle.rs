@@ -163,11 +163,7 @@ async fn finish(
         return Ok(Vec::new());
     }
     let columns = Columns::of(ended);
-    let states: Vec<&str> = ended.iter().map(|end| final_state(end.next).as_str()).collect();
-    let results: Vec<Option<&[u8]>> =
-        ended.iter().map(|end| end.result.as_ref().map(|blob| blob.bytes.as_slice())).collect();
-    let media_types: Vec<Option<&str>> =
-        ended.iter().map(|end| end.result.as_ref().and_then(stored_media_type)).collect();
+    let Finals { states, results, media_types } = Finals::of(ended);
     sqlx::query_file!(
         "src/sql/finish.sql",
         runner.0,
@@ -238,22 +234,40 @@ async fn release(
     .map(|rows| rows.into_iter().map(|row| (row.id, row.token)).collect())
 }
 
-/// The columns that both statements share, one vector each.
-struct Columns {
-    ids: Vec<i64>,
-    tokens: Vec<i64>,
-    claims: Vec<i64>,
-    releases: Vec<Option<i32>>,
-    codes: Vec<&'static str>,
-    problems: Vec<Option<String>>,
-    fuel: Vec<Option<i64>>,
-    wall_us: Vec<Option<i64>>,
-    peak_memory_bytes: Vec<Option<i64>>,
-    host_calls: Vec<Option<i64>>,
+/// The columns that all statements share, one vector each.
+pub(crate) struct Columns {
+    pub(crate) ids: Vec<i64>,
+    pub(crate) tokens: Vec<i64>,
+    pub(crate) claims: Vec<i64>,
+    pub(crate) releases: Vec<Option<i32>>,
+    pub(crate) codes: Vec<&'static str>,
+    pub(crate) problems: Vec<Option<String>>,
+    pub(crate) fuel: Vec<Option<i64>>,
+    pub(crate) wall_us: Vec<Option<i64>>,
+    pub(crate) peak_memory_bytes: Vec<Option<i64>>,
+    pub(crate) host_calls: Vec<Option<i64>>,
+}
+
+/// The columns of outcomes that end their jobs.
+pub(crate) struct Finals<'a> {
+    pub(crate) states: Vec<&'static str>,
+    pub(crate) results: Vec<Option<&'a [u8]>>,
+    pub(crate) media_types: Vec<Option<&'a str>>,
+}
+
+impl<'a> Finals<'a> {
+    pub(crate) fn of(ended: &[&'a Ended]) -> Self {
+        let result = |end: &&'a Ended| end.result.as_ref();
+        Finals {
+            states: ended.iter().map(|end| final_state(end.next).as_str()).collect(),
+            results: ended.iter().map(|end| result(end).map(|blob| &blob.bytes[..])).collect(),
+            media_types: ended.iter().map(|end| result(end).and_then(stored_media_type)).collect(),
+        }
+    }
 }
 
 impl Columns {
-    fn of(ended: &[&Ended]) -> Self {
+    pub(crate) fn of(ended: &[&Ended]) -> Self {
         let used = |of: fn(&Receipt) -> u64| {
             let number = |end: &&Ended| end.receipt.as_ref().map(of).map(saturating);
             ended.iter().map(number).collect()

@@ -6,6 +6,7 @@ mod removal;
 mod snapshot;
 mod standing;
 mod times;
+mod yardstick;
 
 pub use gauges::{DatabaseGauges, Endpoint};
 pub use removal::drop_database;

@@ -1,4 +1,4 @@
--- Claims the next available jobs of some lanes for one runner.
+-- Claims the next available jobs of some lanes for one runner. Stands in stokehold.turn as well.
 -- $1 runner; $2 the number of this claim; $3..$6 lanes as arrays: kind, priority, position to start
 -- after, most to take; $7 numbers of earlier claims of which every job is answered; $8 queues served,
 -- null for all: a lane of another queue gives nothing, whoever pointed to it.

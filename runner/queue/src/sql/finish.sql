@@ -1,5 +1,5 @@
 -- Ends jobs for good: each row leaves the live table and becomes history, in one step.
--- $1 runner; the rest are arrays with one element for each job.
+-- $1 runner; the rest are arrays with one element for each job. Stands in stokehold.turn as well.
 -- Indexes: claims_pkey, jobs_pkey. Locks: the rows themselves, in order of id as the caller sorted them.
 -- The guard is what makes one outcome: the claim must be this runner's, and the job's own token, which
 -- is that of the last claim that has ended, below the claim's. A stale write changes nothing. The guard
@@ -28,14 +28,16 @@ with held as materialized (
     found.token, found.claimed_at, found.release, found.next_state, found.code, found.result,
     found.result_media_type, found.problem, found.fuel, found.wall_us, found.peak_memory_bytes,
     found.host_calls
+), written as (
+  insert into stokehold.job_history (
+    id, token, runner_id, run_at, enqueued_at, started_at, kind_id, release, state, priority, attempt,
+    max_attempts, snoozes, lost, outcome, media_type, payload, metadata, result, result_media_type,
+    problem, fuel, wall_us, peak_memory_bytes, host_calls)
+  select id, token, $1, run_at, enqueued_at, claimed_at, kind_id, release,
+    next_state::stokehold.job_state, priority, attempt + 1, max_attempts, snoozes, lost, code, media_type,
+    payload, metadata, result, result_media_type, problem::jsonb, fuel, wall_us, peak_memory_bytes,
+    host_calls
+  from ended
+  returning id, token
 )
-insert into stokehold.job_history (
-  id, token, runner_id, run_at, enqueued_at, started_at, kind_id, release, state, priority, attempt,
-  max_attempts, snoozes, lost, outcome, media_type, payload, metadata, result, result_media_type,
-  problem, fuel, wall_us, peak_memory_bytes, host_calls)
-select id, token, $1, run_at, enqueued_at, claimed_at, kind_id, release,
-  next_state::stokehold.job_state, priority, attempt + 1, max_attempts, snoozes, lost, code, media_type,
-  payload, metadata, result, result_media_type, problem::jsonb, fuel, wall_us, peak_memory_bytes,
-  host_calls
-from ended
-returning id, token
+select id, token from written

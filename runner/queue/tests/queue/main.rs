@@ -24,4 +24,5 @@ mod settling;
 mod support;
 mod ticking;
 mod transitions;
+mod turns;
 mod waking;

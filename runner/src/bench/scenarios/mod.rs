@@ -27,7 +27,7 @@ mod wake_ups;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use stand::Stand;
+pub(crate) use stand::{Stand, Yardstick};
 pub(crate) use verdict::{Bar, Limit, Verdict};
 
 use super::bed::{Bed, BedOptions};

@@ -24,6 +24,15 @@ pub(crate) struct Stand {
     pub(crate) duration: Option<Duration>,
 }
 
+/// How bare SQL takes jobs, to compare with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Yardstick {
+    /// Jobs in one statement.
+    pub(crate) batch: u32,
+    /// Connections that claim and complete.
+    pub(crate) connections: i32,
+}
+
 impl Stand {
     /// The number for a run in full or in small.
     pub(crate) fn size(&self, full: usize, quick: usize) -> usize {
@@ -79,6 +88,25 @@ impl Stand {
         Ok(Found::ratio(&with, &without))
     }
 
+    /// Runs a workload and the same number of jobs in bare SQL in turn, and compares the rates.
+    pub(crate) async fn against_bare_sql(
+        &self,
+        workload: &Workload,
+        yardstick: Yardstick,
+        times: usize,
+    ) -> anyhow::Result<Found> {
+        let Yardstick { batch, connections } = yardstick;
+        let jobs = i32::try_from(workload.shape.jobs())?;
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
+        for _ in 0..times {
+            bare.push(self.bed.database.yardstick(jobs, batch, connections).await?);
+            ours.push(self.run(workload).await?.jobs_per_s);
+        }
+        let mut found = Found::ratio(&ours, &bare);
+        found.details = json!({ "jobs_per_s": ours, "bare_sql_jobs_per_s": bare });
+        Ok(found)
+    }
+
     /// Takes everything away.
     pub(crate) async fn close(self) -> anyhow::Result<()> {
         let sibling = match self.sibling {
@@ -87,19 +115,6 @@ impl Stand {
         };
         self.bed.close().await?;
         sibling
-    }
-
-    /// Runs a workload several times and gives the rates.
-    pub(crate) async fn rates(
-        &self,
-        workload: &Workload,
-        times: usize,
-    ) -> anyhow::Result<Vec<f64>> {
-        let mut rates = Vec::new();
-        for _ in 0..times {
-            rates.push(self.run(workload).await?.jobs_per_s);
-        }
-        Ok(rates)
     }
 }
 

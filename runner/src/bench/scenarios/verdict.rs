@@ -44,7 +44,8 @@ impl Bar {
         Bar { figure, limit, is_ratio: true }
     }
 
-    /// A number of its own.
+    /// A number that says something only of optimised code and a run in full, though it may be a ratio
+    /// to something else than our own code.
     pub(crate) const fn absolute(figure: &'static str, limit: Limit) -> Bar {
         Bar { figure, limit, is_ratio: false }
     }

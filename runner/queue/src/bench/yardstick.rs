@@ -1,0 +1,109 @@
+//! The yardstick: what this server, on this machine and today, gives to a queue in bare SQL that has no
+//! runner around it. Figures of two machines cannot be compared; their ratios to it can.
+//!
+//! A plain table with one partial index. A claim marks rows, completing deletes them and writes them to
+//! an archive, so that ended rows are kept. Each is one statement and one commit.
+
+use std::time::Instant;
+
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
+use tokio::task::JoinSet;
+
+use crate::{Database, QueueError};
+
+const WHAT: &str = "measure bare SQL";
+/// Jobs in one enqueueing statement.
+const CALL_JOBS: i32 = 10_000;
+
+const BEFORE: &str = "
+    drop schema if exists stokehold_yardstick cascade;
+    create schema stokehold_yardstick;
+    create table stokehold_yardstick.jobs (
+      id bigint generated always as identity primary key,
+      kind text not null default 'bench', status text not null default 'pending',
+      priority smallint not null default 0, run_at timestamptz not null default now(),
+      attempt int not null default 0, max_attempts int not null default 20,
+      payload bytea not null, locked_by int, locked_at timestamptz,
+      created_at timestamptz not null default now());
+    create index on stokehold_yardstick.jobs (priority, run_at, id) where status = 'pending';
+    create table stokehold_yardstick.archive (
+      like stokehold_yardstick.jobs, finished_at timestamptz not null default now());
+    create index on stokehold_yardstick.archive (id);";
+const ENQUEUE: &str = "
+    insert into stokehold_yardstick.jobs (payload)
+    select '\"xxxxxxxx\"' from generate_series(1, $1::int)";
+const COMPLETE: &str = "
+    with done as (
+      delete from stokehold_yardstick.jobs
+      where id = any($1::bigint[]) and status = 'running' and locked_by = $2::int
+      returning id, kind, priority, run_at, attempt, max_attempts, payload, locked_by, locked_at, created_at)
+    insert into stokehold_yardstick.archive (id, kind, status, priority, run_at, attempt, max_attempts,
+      payload, locked_by, locked_at, created_at)
+    select id, kind, 'completed', priority, run_at, attempt, max_attempts, payload, locked_by, locked_at,
+      created_at
+    from done";
+const AFTER: &str = "drop schema stokehold_yardstick cascade";
+
+/// The limit stands in the text: as a parameter the planner takes it for a tenth of the table.
+fn claim(batch: u32) -> String {
+    format!(
+        "with next as materialized (
+           select id from stokehold_yardstick.jobs where status = 'pending' and run_at <= now()
+           order by priority, run_at, id limit {batch} for update skip locked)
+         update stokehold_yardstick.jobs job
+         set status = 'running', attempt = attempt + 1, locked_by = $1::int, locked_at = now()
+         from next where job.id = next.id
+         returning job.id, job.kind, job.payload, job.attempt"
+    )
+}
+
+impl Database {
+    /// Enqueues so many jobs, claims and completes them in batches over so many connections, and returns
+    /// the jobs a second of the second part. It works in a schema of its own, which is gone afterwards.
+    pub async fn yardstick(
+        &self,
+        jobs: i32,
+        batch: u32,
+        connections: i32,
+    ) -> Result<f64, QueueError> {
+        self.bare(jobs, batch, connections)
+            .await
+            .map_err(|source| QueueError::from_driver(WHAT, source))
+    }
+
+    async fn bare(&self, jobs: i32, batch: u32, connections: i32) -> Result<f64, sqlx::Error> {
+        let mut admin = self.options().connect.connect().await?;
+        admin.execute(BEFORE).await?;
+        for from in (0..jobs).step_by(CALL_JOBS as usize) {
+            sqlx::query(ENQUEUE).bind(CALL_JOBS.min(jobs - from)).execute(&mut admin).await?;
+        }
+        admin.execute("vacuum analyze stokehold_yardstick.jobs").await?;
+        let mut workers = Vec::new();
+        for _ in 0..connections {
+            workers.push(self.options().connect.connect().await?);
+        }
+        let begun = Instant::now();
+        let mut working: JoinSet<Result<(), sqlx::Error>> =
+            (0..).zip(workers).map(|(worker, conn)| work(conn, worker, batch)).collect();
+        while let Some(ended) = working.join_next().await {
+            ended.map_err(|panic| sqlx::Error::Protocol(panic.to_string()))??;
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        admin.execute(AFTER).await?;
+        admin.close().await?;
+        Ok(f64::from(jobs) / seconds)
+    }
+}
+
+/// Claims and completes until nothing is left.
+async fn work(mut conn: PgConnection, worker: i32, batch: u32) -> Result<(), sqlx::Error> {
+    let claim = claim(batch);
+    loop {
+        let claim = sqlx::query_scalar::<_, i64>(AssertSqlSafe(claim.as_str()));
+        let ids = claim.bind(worker).fetch_all(&mut conn).await?;
+        if ids.is_empty() {
+            return conn.close().await;
+        }
+        sqlx::query(COMPLETE).bind(ids).bind(worker).execute(&mut conn).await?;
+    }
+}
