@@ -8,6 +8,7 @@ mod auth;
 mod codes;
 mod cursor;
 mod extract;
+mod gather;
 mod kind_names;
 mod new_job;
 mod openapi;

@@ -143,15 +143,16 @@ fn too_large(what: &str, bytes: usize, most: usize, pointer: String) -> ApiError
     }])
 }
 
-/// What the enqueue function refused; `base` says where the job of an index stands in the body. It
-/// counts jobs from 1 and begins its message with the number.
+/// What the enqueue function refused; `base` says where the job of an index stands in the body.
 pub(crate) fn refused(error: QueueError, base: impl Fn(usize) -> String) -> ApiError {
+    let index = error.refused_job();
     let QueueError::Refused { code, message, hint } = error else { return error.into() };
-    let numbered = message.strip_prefix("job ").and_then(|rest| rest.split_once(": "));
-    let (index, message) = match numbered {
-        Some((number, rest)) => (number.parse().unwrap_or(1_usize).saturating_sub(1), rest),
-        None => (0, message.as_str()),
+    // The number is said by the pointer.
+    let message = match (index, message.split_once(": ")) {
+        (Some(_), Some((_, rest))) => rest,
+        _ => message.as_str(),
     };
+    let index = index.unwrap_or(0);
     let field = match code {
         RefusalCode::UnknownKind => "/kind",
         _ => "",

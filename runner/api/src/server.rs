@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 use tower_http::catch_panic::CatchPanicLayer;
 
+use crate::gather::Gatherer;
 use crate::kind_names::KindNames;
 use crate::problem::ApiError;
 use crate::{openapi, rim, routes};
@@ -31,6 +32,7 @@ pub struct ApiState {
     pub database: Database,
     /// What looks at uploads and compiles them.
     pub sandbox: Sandbox,
+    pub(crate) gatherer: Gatherer,
     pub(crate) kind_names: Arc<KindNames>,
     pub(crate) requests: Arc<Semaphore>,
     pub(crate) large_bodies: Arc<Semaphore>,
@@ -39,8 +41,12 @@ pub struct ApiState {
 
 impl ApiState {
     /// A server's state on this database and sandbox.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, on which it gathers jobs.
     pub fn new(database: Database, sandbox: Sandbox) -> Self {
         ApiState {
+            gatherer: Gatherer::start(database.clone()),
             database,
             sandbox,
             kind_names: Arc::default(),

@@ -72,8 +72,10 @@ impl DatabaseOptions {
     /// Ten connections and calls of at most 10 s, which is longer than any statement here needs and
     /// shorter than anybody wants to wait.
     pub fn from_url(url: &str) -> Result<Self, QueueError> {
-        let connect = PgConnectOptions::from_str(url)
-            .map_err(|source| QueueError::Database { what: "read the database URL", source })?;
+        let connect = PgConnectOptions::from_str(url).map_err(|source| QueueError::Database {
+            what: "read the database URL",
+            source: source.into(),
+        })?;
         Ok(Self::new(connect))
     }
 

@@ -1,9 +1,10 @@
 //! What can go wrong between us and the database, sorted by what the caller can do about it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A call to the queue that did not succeed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum QueueError {
     /// The request itself is wrong; the same request will be refused again.
     #[error("{message}")]
@@ -22,7 +23,7 @@ pub enum QueueError {
         what: &'static str,
         /// Why.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// No answer within the deadline. Whether a write took effect is unknown.
     #[error("{what}: no answer from the database within {} ms", limit.as_millis())]
@@ -40,7 +41,7 @@ pub enum QueueError {
         what: &'static str,
         /// Why.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
     /// The schema is not the one that this binary was built for.
     #[error("{0}")]
@@ -52,7 +53,7 @@ pub enum QueueError {
         what: &'static str,
         /// Why.
         #[source]
-        source: sqlx::Error,
+        source: Arc<sqlx::Error>,
     },
 }
 
@@ -82,6 +83,14 @@ impl QueueError {
         )
     }
 
+    /// Which of the jobs of an enqueueing call was refused, from 0: the function counts them from 1 and
+    /// begins its message with the number.
+    pub fn refused_job(&self) -> Option<usize> {
+        let QueueError::Refused { message, .. } = self else { return None };
+        let (number, _) = message.strip_prefix("job ")?.split_once(": ")?;
+        number.parse::<usize>().ok()?.checked_sub(1)
+    }
+
     /// The request is refused, with what to do.
     pub(crate) fn refused(code: RefusalCode, message: impl Into<String>, hint: &str) -> Self {
         let hint = (!hint.is_empty()).then(|| hint.to_owned());
@@ -98,10 +107,12 @@ impl QueueError {
                 // Serialization failure, deadlock, lock not available, statement timeout; a row that
                 // another one needs was made or deleted in between.
                 "40001" | "40P01" | "55P03" | "57014" | "23503" => {
-                    QueueError::TryAgain { what, source }
+                    QueueError::TryAgain { what, source: source.into() }
                 }
                 // A check without a name is that of a partition: its day was made in between.
-                "23514" if error.constraint().is_none() => QueueError::TryAgain { what, source },
+                "23514" if error.constraint().is_none() => {
+                    QueueError::TryAgain { what, source: source.into() }
+                }
                 // Bytes, or an escape in JSON, that text cannot hold.
                 "22021" | "22P05" => Self::refused(
                     RefusalCode::Invalid,
@@ -117,17 +128,17 @@ impl QueueError {
                     || code.starts_with("57P")
                     || code == "25006" =>
                 {
-                    QueueError::Unreachable { what, source }
+                    QueueError::Unreachable { what, source: source.into() }
                 }
-                _ => QueueError::Database { what, source },
+                _ => QueueError::Database { what, source: source.into() },
             },
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::Protocol(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => QueueError::Unreachable { what, source },
-            _ => QueueError::Database { what, source },
+            | sqlx::Error::WorkerCrashed => QueueError::Unreachable { what, source: source.into() },
+            _ => QueueError::Database { what, source: source.into() },
         }
     }
 

@@ -45,8 +45,8 @@ async fn enqueue(
     JsonBody(job): JsonBody<wire::NewJob>,
 ) -> Result<Created, ApiError> {
     let job = new_job::read(job, "")?;
-    let ids = state.database.enqueue(&[job]).await;
-    created(ids.map_err(|error| new_job::refused(error, |_| String::new()))?)
+    let id = state.gatherer.enqueue(job).await;
+    Ok(created(id.map_err(|error| new_job::refused(error, |_| String::new()))?))
 }
 
 /// Enqueue many jobs
@@ -135,8 +135,9 @@ async fn enqueue_bytes(
         metadata,
         ..NewJob::new(kind, payload)
     };
-    let ids = state.database.enqueue(&[job]).await;
-    created(ids.map_err(|error| new_job::refused(error, |_| String::new()).errors(Vec::new()))?)
+    let id = state.gatherer.enqueue(job).await;
+    let id = id.map_err(|error| new_job::refused(error, |_| String::new()).errors(Vec::new()))?;
+    Ok(created(id))
 }
 
 fn metadata(pairs: Vec<(String, String)>) -> Result<Option<Value>, ApiError> {
@@ -158,10 +159,7 @@ fn metadata(pairs: Vec<(String, String)>) -> Result<Option<Value>, ApiError> {
     Ok(Some(Value::Object(object)))
 }
 
-fn created(ids: Vec<JobId>) -> Result<Created, ApiError> {
-    let Some(&id) = ids.first() else {
-        return Err(ApiError::internal("the enqueue function made a job and returned no id"));
-    };
+fn created(id: JobId) -> Created {
     let location = [(header::LOCATION, format!("/v1/jobs/{id}"))];
-    Ok((StatusCode::CREATED, location, Json(Enqueued { id })))
+    (StatusCode::CREATED, location, Json(Enqueued { id }))
 }

@@ -2,6 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
+use sqlx::Executor;
 use stokehold_domain::JobId;
 
 use super::harness::{Answer, Api};
@@ -297,4 +298,39 @@ async fn a_body_of_bytes_is_refused_for_what_it_says_it_is_and_is_not() {
         answer.names_parameter(parameter);
     }
     no_jobs(&api).await;
+}
+
+#[tokio::test]
+async fn jobs_of_concurrent_requests_are_committed_together_and_answered_each_for_itself() {
+    let api = Api::start().await;
+    api.kind("k").await;
+    // Nobody can commit until all have come.
+    let mut gate = api.connection().await;
+    gate.execute("begin; lock table stokehold.jobs in share mode").await.unwrap();
+    let send = async |n: usize| {
+        // Every tenth is of a kind that does not exist.
+        let kind = if n % 10 == 9 { "nobody" } else { "k" };
+        (n, api.post("/v1/jobs", json!({ "kind": kind, "payload": n })).await)
+    };
+    let requests = futures::future::join_all((0..200).map(send));
+    let open = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        gate.execute("commit").await.unwrap();
+    };
+    let (answers, ()) = tokio::join!(requests, open);
+    for (n, answer) in answers {
+        if n % 10 == 9 {
+            answer.points_at(404, "kind.unknown", "/kind");
+            assert!(answer.text().contains("there is no kind 'nobody'"), "{}", answer.text());
+            continue;
+        }
+        let id = answer.is(201)["id"].as_str().unwrap().to_owned();
+        let job = api.get(&format!("/v1/jobs/{id}")).await.is(200);
+        assert_eq!(job["payload"]["json"], n, "each request has the id of its own job");
+    }
+    let commits: i64 = sqlx::query_scalar("select count(distinct xmin::text) from stokehold.jobs")
+        .fetch_one(&mut gate)
+        .await
+        .unwrap();
+    assert!(commits <= 10, "180 jobs were made in {commits} commits");
 }

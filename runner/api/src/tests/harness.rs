@@ -101,8 +101,12 @@ impl Api {
 
     /// Runs SQL that no call of the queue stands for.
     pub(crate) async fn sql(&self, sql: &'static str) {
-        let mut connection: PgConnection = self.options.connect().await.unwrap();
-        connection.execute(sql).await.unwrap();
+        self.connection().await.execute(sql).await.unwrap();
+    }
+
+    /// A session of its own on the same database.
+    pub(crate) async fn connection(&self) -> PgConnection {
+        self.options.connect().await.unwrap()
     }
 
     /// Sends a request as it is.
