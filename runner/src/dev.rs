@@ -81,7 +81,7 @@ impl Dev {
         let listener = services::listen(options.listen).await?;
         // The engine and the database take their time side by side.
         let (sandbox, database) =
-            tokio::join!(options.node.sandbox(), open_database(options.database));
+            tokio::join!(options.node.sandbox(1), open_database(options.database));
         let (sandbox, opened) = (sandbox?, database?);
         let database_options = DatabaseOptions::from_url(&opened.url)?;
         let database = Database::connect(database_options.clone()).await?;

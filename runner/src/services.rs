@@ -70,10 +70,10 @@ impl NodeArgs {
         }
     }
 
-    /// A sandbox with room for the node's slots.
-    pub(crate) async fn sandbox(&self) -> anyhow::Result<Sandbox> {
+    /// A sandbox with room for the slots of so many nodes.
+    pub(crate) async fn sandbox(&self, nodes: usize) -> anyhow::Result<Sandbox> {
         start_sandbox(SandboxConfig {
-            slots: self.slots + SPARE_SLOTS,
+            slots: self.slots * nodes + SPARE_SLOTS,
             guest_log_file: self.guest_log_file.clone(),
             ..SandboxConfig::default()
         })

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use sqlx::Row;
 
-use crate::stage::{LEASE_S, Stage, full_size};
+use crate::stage::{LEASE_S, Said, Stage, full_size, stokehold};
 
 /// Every job has exactly one outcome, under the newest claim that there was.
 async fn assert_one_outcome_each(stage: &Stage, jobs: i64) {
@@ -126,4 +126,34 @@ async fn a_runner_serves_only_the_queues_it_is_told_to() {
     let left = "select count(*) from stokehold.jobs j join stokehold.kinds k on k.id = j.kind_id \
                 where k.name = 'probe' and j.state = 'available'";
     assert_eq!(stage.number(left).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_node_serves_several_databases_each_with_slots_of_its_own() {
+    let (one, two) = (Stage::set().await, Stage::set().await);
+    let _runner = one.runner("both", &["--database-url", &two.url, "--slots", "4"]);
+    for stage in [&one, &two] {
+        stage.enqueue_many("probe", &vec![json!({"do": "witness", "ms": 20}); 20]).await;
+    }
+    for stage in [&one, &two] {
+        stage.wait_until_done().await;
+        let completed = "select count(*) from stokehold.job_history where state = 'completed'";
+        assert_eq!(stage.number(completed).await, 20);
+        assert_eq!(stage.number("select slots::bigint from stokehold.runners").await, 4);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_named_twice_or_cannot_be_reached_is_pointed_to() {
+    let stage = Stage::bare().await;
+    let run = |second: &str| -> Said {
+        let arguments = ["runner", "--database-url", &stage.url, "--database-url", second];
+        stokehold(stage.folder.path(), &arguments).output().unwrap().into()
+    };
+    let refused = run(&stage.url);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.err.contains("--database-url number 2 was given before"), "{refused:?}");
+    let refused = run("postgres://nobody@127.0.0.1:1/nothing");
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("database 2 of 2"), "{refused:?}");
 }

@@ -1,6 +1,6 @@
 //! `stokehold runner`: a node as a process of its own.
 
-use super::database::DatabaseArgs;
+use super::database::DatabasesArgs;
 use super::output::Output;
 use crate::services::{self, NodeArgs, Parts};
 use crate::shutdown;
@@ -12,6 +12,7 @@ use crate::telemetry::LogArgs;
 Examples:
   DATABASE_URL=postgres://stokehold@db/jobs stokehold runner --slots 64
   stokehold runner --queue mail,reports
+  stokehold runner --database-url postgres://stokehold@a/jobs --database-url postgres://stokehold@b/jobs
 
 Start as many as you like, on as many machines: they share nothing but the database. SIGTERM stops
 a node in order, the second one at once.")]
@@ -19,7 +20,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     node: NodeArgs,
     #[command(flatten)]
-    database: DatabaseArgs,
+    databases: DatabasesArgs,
     #[command(flatten)]
     log: LogArgs,
 }
@@ -30,13 +31,22 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
     let stop = shutdown::on_signal()?;
     let config = args.node.config();
     config.check()?;
-    let database = args.database.connect().await?;
-    database.check_schema().await?;
-    let sandbox = args.node.sandbox().await?;
-    let pool = services::node_pool(database.options(), &config);
-    database.close().await;
-    output.note(format!("Runner {} serves {} slots", config.name, config.slots));
+    let mut pools = Vec::new();
+    for database in args.databases.connect().await? {
+        database.check_schema().await?;
+        pools.push(services::node_pool(database.options(), &config));
+        database.close().await;
+    }
+    let sandbox = args.node.sandbox(pools.len()).await?;
+    let each = if pools.len() > 1 {
+        format!(" on each of {} databases", pools.len())
+    } else {
+        String::new()
+    };
+    output.note(format!("Runner {} serves {} slots{each}", config.name, config.slots));
     let mut parts = Parts::default();
-    parts.add(services::node(pool, sandbox, config, stop.clone()));
+    for pool in pools {
+        parts.add(services::node(pool, sandbox.clone(), config.clone(), stop.clone()));
+    }
     parts.run(&stop).await
 }
