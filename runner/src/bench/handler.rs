@@ -8,10 +8,11 @@ use stokehold_domain::EngineLimits;
 use crate::cli::payload::read_file;
 
 /// The names of the handlers that the binary carries, each with its module.
-const OWN: [(&str, &[u8]); 3] = [
+const OWN: [(&str, &[u8]); 4] = [
     ("noop", include_bytes!(concat!(env!("OUT_DIR"), "/noop.wasm"))),
     ("noop-command", include_bytes!(concat!(env!("OUT_DIR"), "/noop-command.wasm"))),
     (SLEEP, include_bytes!(concat!(env!("OUT_DIR"), "/sleep.wasm"))),
+    ("clock", include_bytes!(concat!(env!("OUT_DIR"), "/clock.wasm"))),
 ];
 const SLEEP: &str = "sleep";
 
@@ -49,6 +50,12 @@ impl Handler {
         Handler { name: name.to_owned(), bytes: Bytes::from_static(bytes) }
     }
 
+    /// The command that answers with the time of its first instruction.
+    pub(crate) fn clock() -> Handler {
+        let (name, bytes) = OWN[3];
+        Handler { name: name.to_owned(), bytes: Bytes::from_static(bytes) }
+    }
+
     /// True for the one that sleeps.
     pub(crate) fn sleeps(&self) -> bool {
         self.name == SLEEP
@@ -83,7 +90,12 @@ mod tests {
     async fn variants_are_different_modules_that_are_admitted() {
         let config = stokehold_sandbox::SandboxConfig { slots: 2, ..Default::default() };
         let sandbox = crate::services::start_sandbox(config).await.unwrap();
-        for handler in [Handler::noop(), Handler::find("noop-command").unwrap(), Handler::sleep()] {
+        for handler in [
+            Handler::noop(),
+            Handler::find("noop-command").unwrap(),
+            Handler::sleep(),
+            Handler::clock(),
+        ] {
             let plain = sandbox.admit(&handler.bytes).unwrap().digest;
             let one = sandbox.admit(&handler.variant(1).bytes).unwrap().digest;
             let other = sandbox.admit(&handler.variant(2).bytes).unwrap().digest;

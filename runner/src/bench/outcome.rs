@@ -25,6 +25,8 @@ pub(crate) struct Outcome {
     pub(crate) span_s: f64,
     /// From enqueueing to start.
     pub(crate) start: Times,
+    /// From enqueueing to the time that the handler answered with, of those that do.
+    pub(crate) handler: Times,
     /// From enqueueing to the recorded outcome.
     pub(crate) done: Times,
     /// The same over time.
@@ -90,6 +92,7 @@ impl Outcome {
         let width_s = span_s / pieces;
         let mut buckets = vec![Times::coarse()?; pieces as usize];
         let (mut start, mut done) = (Times::precise()?, Times::precise()?);
+        let mut handler = Times::precise()?;
         let mut from = after;
         loop {
             let page = database.job_times(kinds, from, PAGE_JOBS).await?;
@@ -98,6 +101,9 @@ impl Outcome {
             for job in &page {
                 start.add(job.start_s)?;
                 done.add(job.done_s)?;
+                if let Some(handler_s) = job.handler_s {
+                    handler.add(handler_s)?;
+                }
                 let ended_s = job.enqueued_s + job.done_s - span.first_start_s;
                 let place = ((ended_s / width_s) as usize).min(buckets.len() - 1);
                 buckets[place].add(job.done_s)?;
@@ -115,6 +121,7 @@ impl Outcome {
             jobs: span.jobs.try_into()?,
             span_s,
             start,
+            handler,
             done,
             timeline: timeline.collect(),
         })
@@ -176,6 +183,7 @@ mod tests {
             jobs: 45,
             span_s: 6.0,
             start: Times::coarse().unwrap(),
+            handler: Times::coarse().unwrap(),
             done: Times::coarse().unwrap(),
             timeline: [10, 10, 8, 7, 5, 5]
                 .into_iter()

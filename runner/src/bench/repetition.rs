@@ -33,6 +33,8 @@ pub(crate) struct Repetition {
     pub(crate) enqueue_to_done_ms: Percentiles,
     /// Of single jobs on the idle fleet afterwards.
     pub(crate) idle_enqueue_to_start_ms: Option<Percentiles>,
+    /// To the handler's first instruction, by its own clock, if it tells.
+    pub(crate) idle_enqueue_to_handler_ms: Option<Percentiles>,
     pub(crate) idle_enqueue_to_done_ms: Option<Percentiles>,
     /// Of running the jobs; when they do not wait for each other, of enqueueing them too.
     #[serde(flatten)]
@@ -64,6 +66,7 @@ pub(crate) async fn run(bed: &Bed, workload: &Workload) -> anyhow::Result<Repeti
         enqueue_to_start_ms: outcome.start.percentiles().unwrap_or_default(),
         enqueue_to_done_ms: outcome.done.percentiles().unwrap_or_default(),
         idle_enqueue_to_start_ms: idle.as_ref().and_then(|idle| idle.start.percentiles()),
+        idle_enqueue_to_handler_ms: idle.as_ref().and_then(|idle| idle.handler.percentiles()),
         idle_enqueue_to_done_ms: idle.as_ref().and_then(|idle| idle.done.percentiles()),
         work,
         enqueue,

@@ -17,6 +17,10 @@ pub struct JobTimes {
     pub start_s: f64,
     /// From then until its outcome was written, in seconds.
     pub done_s: f64,
+    /// From then until the time that its handler answered with, in seconds, by the clock of the node: if
+    /// the result is eight bytes that say a time of that span, as nanoseconds since 1970 with the lowest
+    /// byte first.
+    pub handler_s: Option<f64>,
 }
 
 /// When the jobs of a run began and ended, by the database's clock in seconds since 1970.
@@ -121,7 +125,8 @@ impl Database {
         let rows = bounded!(self, "read job times", |conn| sqlx::query!(
             r#"select id, date_part('epoch', enqueued_at) as "enqueued_s!",
                  date_part('epoch', started_at - enqueued_at) as "start_s!",
-                 date_part('epoch', finished_at - enqueued_at) as "done_s!"
+                 date_part('epoch', finished_at - enqueued_at) as "done_s!",
+                 case when octet_length(result) = 8 then result end as clock
                from stokehold.job_history
                where kind_id = any($1) and id > $2 and started_at is not null
                order by id limit $3"#,
@@ -137,6 +142,11 @@ impl Database {
                 enqueued_s: row.enqueued_s,
                 start_s: row.start_s,
                 done_s: row.done_s,
+                handler_s: row
+                    .clock
+                    .and_then(|bytes| Some(u64::from_le_bytes(bytes.try_into().ok()?)))
+                    .map(|ns| ns as f64 / 1e9 - row.enqueued_s)
+                    .filter(|s| (0.0..=row.done_s).contains(s)),
             })
             .collect())
     }

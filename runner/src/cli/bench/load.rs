@@ -33,7 +33,7 @@ pub(super) struct LoadArgs {
     /// How long a steady load or bursts go on
     #[arg(long, value_name = "DURATION", value_parser = some_time)]
     pub(super) duration: Option<Duration>,
-    /// What each job runs: noop, noop-command, sleep, or a module's file [default: noop]
+    /// What each job runs: noop, noop-command, sleep, clock, or a module's file [default: noop]
     #[arg(long, value_name = "NAME|FILE")]
     pub(super) handler: Option<String>,
     /// How long each job of the handler `sleep` sleeps [default: 100ms]
