@@ -51,6 +51,10 @@ alter table stokehold.jobs
   -- Rows are written once now, and again only when an attempt did not end the job.
   set (fillfactor = 90, vacuum_truncate = off);
 
+-- When any node last looked through all live jobs for such as are neither ready nor held.
+alter table stokehold.settings
+  add column strays_sought_at timestamptz not null default clock_timestamp();
+
 -- Jobs that have not ended, as people see them: those that run are told from those that wait. For
 -- reading; the columns are a contract and only grow.
 create view stokehold.live_jobs as

@@ -52,7 +52,14 @@ async fn keep_partitions(session: &Session) {
 }
 
 async fn restore_strays(session: &Session) {
-    match session.database.restore_strays().await {
+    let search = async {
+        // One of the fleet does it.
+        if !session.database.is_turn_for_strays(HOURLY).await? {
+            return Ok(0);
+        }
+        session.database.restore_strays().await
+    };
+    match search.await {
         Ok(0) => {}
         Ok(jobs) => tracing::error!(jobs, "jobs that nobody would have claimed are ready again"),
         Err(error) => tracing::warn!(%error, "the search for stray jobs failed"),

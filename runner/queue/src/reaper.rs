@@ -58,9 +58,20 @@ impl Database {
         Ok(reaped)
     }
 
+    /// Whether it is this caller's turn to look for stray jobs: once in `every` one of a fleet is told so.
+    pub async fn is_turn_for_strays(&self, every: Duration) -> Result<bool, QueueError> {
+        let taken = bounded!(self, "take the turn to look for stray jobs", |conn| sqlx::query!(
+            "update stokehold.settings set strays_sought_at = clock_timestamp()
+             where strays_sought_at < clock_timestamp() - $1::float8 * interval '1 second'",
+            every.as_secs_f64()
+        )
+        .execute(conn))?;
+        Ok(taken.rows_affected() == 1)
+    }
+
     /// Looks through all live jobs for such as nobody would ever claim or give back, makes them ready
     /// again and returns how many there were. Nothing leaves any; it is the net under everything else, for
-    /// now and then.
+    /// now and then: it reads every row, and while a snapshot is held those that have ended too.
     pub async fn restore_strays(&self) -> Result<i64, QueueError> {
         let (mut after, mut restored) = (i64::MIN, 0);
         loop {

@@ -112,11 +112,11 @@ impl Database {
             r#"with gone as (
                  delete from stokehold.jobs where ctid = any(array(
                    select ctid from stokehold.jobs where kind_id = any($1) limit $2))
-                 returning id, kind_id, priority, position
+                 returning id
                ), ready as (
-                 delete from stokehold.ready r using gone
-                 where r.kind_id = gone.kind_id and r.priority = gone.priority
-                   and r.position = gone.position
+                 -- Not by a join with the jobs: all of a kind goes in the end.
+                 delete from stokehold.ready where ctid = any(array(
+                   select ctid from stokehold.ready where kind_id = any($1) limit $2))
                ), attempts as (
                  delete from stokehold.job_attempts a using gone where a.job_id = gone.id
                ), logs as (

@@ -4,8 +4,9 @@
 //! A plain table with one partial index. A claim marks rows, completing deletes them and writes them to
 //! an archive, so that ended rows are kept. Each is one statement and one commit.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use sqlx::postgres::{PgListener, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor, PgConnection};
 use tokio::task::JoinSet;
 
@@ -42,6 +43,10 @@ const COMPLETE: &str = "
     select id, kind, 'completed', priority, run_at, attempt, max_attempts, payload, locked_by, locked_at,
       created_at
     from done";
+const CHANNEL: &str = "stokehold_yardstick";
+const ENQUEUE_AND_NOTIFY: &str = "
+    with new as (insert into stokehold_yardstick.jobs (payload) values ('1') returning id)
+    select pg_notify('stokehold_yardstick', '') from new";
 const AFTER: &str = "drop schema stokehold_yardstick cascade";
 
 /// The limit stands in the text: as a parameter the planner takes it for a tenth of the table.
@@ -69,6 +74,56 @@ impl Database {
         self.bare(jobs, batch, connections)
             .await
             .map_err(|source| QueueError::from_driver(WHAT, source))
+    }
+
+    /// From just before a single job is enqueued until a session that waits for notifications has claimed
+    /// it, for so many jobs so far apart.
+    pub async fn yardstick_latency(
+        &self,
+        jobs: usize,
+        spacing: Duration,
+    ) -> Result<Vec<Duration>, QueueError> {
+        self.bare_latency(jobs, spacing)
+            .await
+            .map_err(|source| QueueError::from_driver(WHAT, source))
+    }
+
+    async fn bare_latency(
+        &self,
+        jobs: usize,
+        spacing: Duration,
+    ) -> Result<Vec<Duration>, sqlx::Error> {
+        let mut admin = self.options().connect.connect().await?;
+        admin.execute(BEFORE).await?;
+        // One connection would do for listening and claiming; the driver has another one for each.
+        let pool = PgPoolOptions::new().connect_with(self.options().connect.clone()).await?;
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(CHANNEL).await?;
+        let mut worker = self.options().connect.connect().await?;
+        let claim = claim(1);
+        let mut times = Vec::with_capacity(jobs);
+        for _ in 0..jobs {
+            tokio::time::sleep(spacing).await;
+            let begun = Instant::now();
+            let claimed = async {
+                loop {
+                    listener.recv().await?;
+                    let claim = sqlx::query_scalar::<_, i64>(AssertSqlSafe(claim.as_str()));
+                    if claim.bind(0).fetch_optional(&mut worker).await?.is_some() {
+                        return Ok::<_, sqlx::Error>(begun.elapsed());
+                    }
+                }
+            };
+            let enqueued = async {
+                sqlx::query(ENQUEUE_AND_NOTIFY).execute(&mut admin).await?;
+                Ok::<_, sqlx::Error>(())
+            };
+            let (time, ()) = tokio::try_join!(claimed, enqueued)?;
+            times.push(time);
+        }
+        admin.execute(AFTER).await?;
+        admin.close().await?;
+        Ok(times)
     }
 
     async fn bare(&self, jobs: i32, batch: u32, connections: i32) -> Result<f64, sqlx::Error> {

@@ -315,3 +315,18 @@ async fn a_job_that_is_neither_ready_nor_held_is_made_ready_and_nothing_else_is_
     again.sort_unstable();
     assert_eq!(again, [ids[0], ids[2], ids[3], ids[4]]);
 }
+
+#[tokio::test]
+async fn of_many_nodes_one_looks_for_strays_and_not_again_for_a_while() {
+    let queue = Queue::new().await;
+    let hour = Duration::from_secs(3_600);
+    let turn = || queue.database.is_turn_for_strays(hour);
+    assert!(!turn().await.unwrap(), "not in the first hour");
+    queue
+        .run("update stokehold.settings set strays_sought_at = now() - interval '61 minutes'")
+        .await;
+    let (a, b, c) = tokio::join!(turn(), turn(), turn());
+    let turns = [a, b, c].into_iter().filter(|turn| *turn.as_ref().unwrap()).count();
+    assert_eq!(turns, 1);
+    assert!(!turn().await.unwrap());
+}

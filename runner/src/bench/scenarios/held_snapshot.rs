@@ -27,9 +27,9 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
         let whole = stand.time(600, 6);
         let (mut with, mut without, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
         // In turn, so that a machine that slows down does so for both.
-        for _ in 0..stand.size(3, 1) {
+        for _ in 0..stand.size(2, 1) {
             for (held, rates) in [(false, &mut without), (true, &mut with)] {
-                let run = load(stand, whole / 10, held).await?;
+                let run = load(stand, whole / 40, held).await?;
                 rates.push(run.outcome.jobs_per_s());
                 foreign.push(run.foreign_cpu_share);
             }

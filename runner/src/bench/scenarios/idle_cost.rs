@@ -26,7 +26,7 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
         tokio::time::sleep(Duration::from_secs(3)).await;
         let (before, begun) = (stand.bed.database.gauges().await?, Instant::now());
         let cpu_before = fleet.cpu();
-        tokio::time::sleep(stand.time(120, 5)).await;
+        tokio::time::sleep(stand.time(20, 5)).await;
         let (after, seconds) = (stand.bed.database.gauges().await?, begun.elapsed().as_secs_f64());
         let cpu_us_per_s = (fleet.cpu() - cpu_before).as_secs_f64() * 1e6 / seconds;
         fleet.check()?;

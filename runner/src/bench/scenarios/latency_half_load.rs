@@ -21,7 +21,7 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
         let full = stand.run(&stand.burn_down(stand.size(200_000, 2_000))).await?;
         let jobs_per_s = full.jobs_per_s / 2.0;
-        let shape = Shape::Steady { jobs_per_s, duration: stand.time(60, 3) };
+        let shape = Shape::Steady { jobs_per_s, duration: stand.time(20, 3) };
         let workload = Workload {
             clients: 8,
             batch_jobs: (jobs_per_s / CALLS_PER_S).ceil() as usize,

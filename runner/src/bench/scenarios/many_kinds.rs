@@ -22,7 +22,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
-        let (bed, jobs) = (&stand.bed, stand.size(100_000, 3_000));
+        let (bed, jobs) = (&stand.bed, stand.size(60_000, 3_000));
         let number = stand.size(1_000, 50);
         let workload = stand.burn_down(jobs);
         bed.output.note(format!("Making {number} kinds …"));
@@ -36,7 +36,7 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
         let cold = spread(stand, &fleet, &kinds, number).await?;
         spread(stand, &fleet, &one, 1).await?;
         let (mut many, mut single) = (Vec::new(), Vec::new());
-        for _ in 0..3 {
+        for _ in 0..2 {
             single.push(spread(stand, &fleet, &one, jobs).await?.jobs_per_s());
             many.push(spread(stand, &fleet, &kinds, jobs).await?.jobs_per_s());
         }

@@ -22,15 +22,15 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
-        let near = stand.burn_down(stand.size(200_000, 4_000));
+        let near = stand.burn_down(stand.size(100_000, 4_000));
         let proxy = Proxy::start(&stand.bed, DELAY).await?;
         let far = Workload { node_url: Some(proxy.url().to_owned()), ..near.clone() };
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        for _ in 0..stand.size(3, 2) {
+        for _ in 0..2 {
             without.push(stand.run(&near).await?.jobs_per_s);
             with.push(stand.run(&far).await?.jobs_per_s);
         }
-        let jobs = stand.size(500, 20);
+        let jobs = stand.size(200, 20);
         let singles = Singles { jobs, spacing: Duration::from_millis(50) };
         let idle =
             stand.run(&Workload { singles, shape: stand.burn_down(100).shape, ..far }).await?;

@@ -21,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
-        let jobs = stand.size(200_000, 4_000);
+        let jobs = stand.size(100_000, 4_000);
         let mut rates = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..3 {
             for (nodes, rates) in [1, 2, 4].into_iter().zip(&mut rates) {

@@ -20,6 +20,6 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
         let jobs = stand.size(400_000, 4_000);
         let yardstick = Yardstick { batch: 100, connections: 4 };
-        stand.against_bare_sql(&stand.burn_down(jobs), yardstick, stand.size(3, 1)).await
+        stand.against_bare_sql(&stand.burn_down(jobs), yardstick, stand.size(2, 1)).await
     })
 }

@@ -39,6 +39,6 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
             stand.bed.database.enqueue(&jobs).await?;
         }
         stand.bed.database.settle_tables().await?;
-        stand.against_sibling(&workload, stand.size(5, 3)).await
+        stand.against_sibling(&workload, 3).await
     })
 }

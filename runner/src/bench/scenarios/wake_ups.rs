@@ -21,7 +21,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
     Box::pin(async move {
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        for _ in 0..stand.size(5, 3) {
+        for _ in 0..3 {
             without.push(rate(stand, &["--no-wake-ups"]).await?);
             with.push(rate(stand, &[]).await?);
         }
@@ -32,7 +32,7 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
 /// Jobs enqueued a second while a node with these flags runs them.
 async fn rate(stand: &Stand, flags: &[&str]) -> anyhow::Result<f64> {
     let bed = &stand.bed;
-    let shape = Shape::BurnDown { jobs: stand.size(60_000, 3_000) };
+    let shape = Shape::BurnDown { jobs: stand.size(30_000, 3_000) };
     let workload = Workload {
         clients: 32,
         batch_jobs: 1,
