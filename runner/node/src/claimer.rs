@@ -179,7 +179,9 @@ impl Claimer {
             self.announce(true).await?;
             self.look();
         }
-        if room == 0 && self.announced && self.under_way.is_empty() {
+        // Busy, it looks again by itself; full, it has no use for a hint.
+        let full = room == 0 && self.under_way.is_empty();
+        if self.announced && (full || self.pace.is_busy()) {
             self.announce(false).await?;
         }
         self.wait(dry, room).await
