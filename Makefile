@@ -42,7 +42,7 @@ lint:
 bench: setup
 	$(CARGO) run --release --locked -p stokehold -- bench $(BENCH_FLAGS)
 
-## Every promise about speed against its bar; an hour or so.
+## Every promise about speed against its bar; 20 minutes or so.
 bench-all: setup
 	$(CARGO) run --release --locked -p stokehold -- bench --all $(BENCH_FLAGS)
 

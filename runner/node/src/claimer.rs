@@ -174,14 +174,14 @@ impl Claimer {
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
         let may_announce = self.session.config.wake_ups && !self.announced;
-        if dry && room > 0 && may_announce && !self.pace.is_busy() && self.horizon.is_some() {
-            // Announce first, look after: what was enqueued between is seen by the look.
+        if dry && room > 0 && may_announce && !self.pace.is_busy() {
+            // Announce first, look after: what was enqueued between is seen by the look. One that is
+            // under way may have come too early, and another follows it.
             self.announce(true).await?;
+            self.look_again = self.horizon.is_none();
             self.look();
         }
-        // Busy, it looks again by itself; full, it has no use for a hint.
-        let full = room == 0 && self.under_way.is_empty();
-        if self.announced && (full || self.pace.is_busy()) {
+        if room == 0 && self.announced && self.under_way.is_empty() {
             self.announce(false).await?;
         }
         self.wait(dry, room).await
