@@ -15,8 +15,8 @@ const STRAGGLERS: Duration = Duration::from_millis(300);
 
 impl Database {
     /// Deletes every kind whose name begins with `prefix` and whatever belongs to it: live and ended
-    /// jobs, attempts, logs, lanes, releases; then runners, with what they claimed, and keys of such names, and those of `modules`
-    /// that no release uses. Returns how many jobs that were.
+    /// jobs, attempts, logs, lanes, releases; then runners, with what they claimed, and keys of such
+    /// names, and those of `modules` that no release uses. Returns how many jobs that were.
     ///
     /// For the benchmark's own rows: it locks and deletes without asking who works on them.
     pub async fn remove_bench(&self, prefix: &str, modules: &[Digest]) -> Result<u64, QueueError> {

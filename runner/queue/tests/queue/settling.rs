@@ -223,7 +223,7 @@ async fn a_job_handed_back_after_a_fault_of_the_node_waits_uncounted_and_keeps_t
     assert_eq!(attempts[0]["attempt"], 1);
 }
 
-fn lines(texts: &[&str]) -> Vec<LogLine> {
+pub(crate) fn lines(texts: &[&str]) -> Vec<LogLine> {
     let line = |(n, text): (usize, &&str)| LogLine::new(n as u64, Level::Info, text, &[]);
     texts.iter().enumerate().map(line).collect()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use stokehold_domain::{Blob, JobState, Next};
 use stokehold_queue::{ClaimNumber, Ended, Fate, Plans};
 
+use crate::settling::lines;
 use crate::support::{Queue, completed, ended, lane, next_claim, retried, under};
 
 const FUNCTION: &str = include_str!("../../../../migrations/0006_turn.sql");
@@ -102,29 +103,17 @@ async fn a_turn_forgets_claims_that_are_answered_and_is_one_that_can_be_asked_fo
     assert_eq!(claims, 1);
 }
 
-#[test]
-fn what_is_tried_again_or_brings_a_log_is_not_for_turns() {
-    let job = stokehold_queue::Claimed {
-        claim: 1,
-        id: stokehold_domain::JobId(1),
-        kind_id: stokehold_domain::KindId(1),
-        release: 1,
-        priority: 0,
-        position: 1,
-        token: stokehold_domain::ClaimToken(1),
-        attempt: 1,
-        max_attempts: 1,
-        snoozes: 0,
-        lost: 0,
-        payload: Blob::json("{}"),
-        metadata: None,
-        last_problem: None,
-        enqueued_at: chrono::DateTime::UNIX_EPOCH,
-        run_at: chrono::DateTime::UNIX_EPOCH,
-    };
+#[tokio::test]
+async fn what_is_tried_again_or_brings_a_log_is_not_for_turns() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue.job("work").await;
+    let job = queue.claim_one(runner, kind).await;
     assert!(completed(&job).fits_a_turn());
     assert!(ended(&job, "handler.permanent", Next::Finish(JobState::Discarded)).fits_a_turn());
     assert!(!retried(&job, Duration::ZERO).fits_a_turn());
+    assert!(!Ended { log: lines(&["said"]), ..completed(&job) }.fits_a_turn());
 }
 
 #[tokio::test]
