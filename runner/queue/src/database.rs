@@ -1,4 +1,4 @@
-//! The connection pool, and the rule that every call has a deadline.
+//! The database, and the rule that every call to it has a deadline.
 //!
 //! A connection whose call timed out, or whose caller went away in the middle, is closed and never
 //! returned to the pool: after a silent network failure a pool of such connections stays dead for
@@ -7,11 +7,12 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
-use sqlx::{ConnectOptions, Connection, Executor, PgConnection, Postgres};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection};
+use tokio::time::{Instant, timeout_at};
 
 use crate::QueueError;
+use crate::pool::{Connections, Lent, Maker};
 
 /// How to reach the database.
 #[derive(Clone, Debug)]
@@ -93,7 +94,7 @@ impl DatabaseOptions {
 /// The database, by a pool of connections. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Database {
-    pool: PgPool,
+    connections: Connections,
     options: DatabaseOptions,
 }
 
@@ -111,7 +112,7 @@ impl Database {
         }
     }
 
-    /// A pool that connects when first used, so that a process can start before its database.
+    /// Connects when first used, so that a process can start before its database.
     pub fn lazy(options: DatabaseOptions) -> Self {
         let settings = format!(
             "{}; set statement_timeout = {}",
@@ -119,25 +120,9 @@ impl Database {
             (options.call_deadline + SERVER_GRACE).as_millis()
         );
         let ask_after = options.plans.ask_after();
-        let pool = PgPoolOptions::new()
-            .max_connections(options.max_connections)
-            .acquire_timeout(options.call_deadline)
-            // Asking before each use is one more round trip for each call.
-            .test_before_acquire(false)
-            .before_acquire(move |connection, of| {
-                Box::pin(async move {
-                    if of.idle_for >= ask_after {
-                        connection.ping().await?;
-                    }
-                    Ok(true)
-                })
-            })
-            .after_connect(move |connection, _| {
-                let settings = sqlx::AssertSqlSafe(settings.clone());
-                Box::pin(async move { connection.execute(sqlx::raw_sql(settings)).await.map(drop) })
-            })
-            .connect_lazy_with(options.connect.clone());
-        Database { pool, options }
+        let maker = Maker { connect: options.connect.clone(), settings, ask_after };
+        let connections = Connections::new(maker, options.max_connections);
+        Database { connections, options }
     }
 
     /// The options it was opened with.
@@ -152,60 +137,63 @@ impl Database {
         Ok(())
     }
 
-    /// Closes every connection and waits for it.
+    /// Closes every connection that no call uses, and lets no further call begin.
     pub async fn close(&self) {
-        self.pool.close().await;
+        self.connections.close().await;
     }
 
     pub(crate) fn deadline(&self) -> Duration {
         self.options.call_deadline
     }
 
-    pub(crate) async fn acquire(&self, what: &'static str) -> Result<Borrowed, QueueError> {
-        let connection =
-            self.pool.acquire().await.map_err(|source| QueueError::from_driver(what, source))?;
-        Ok(Borrowed { connection, settled: false })
+    /// A connection for one call that ends by then.
+    pub(crate) async fn acquire(
+        &self,
+        what: &'static str,
+        until: Instant,
+    ) -> Result<Borrowed, QueueError> {
+        match timeout_at(until, self.connections.lend()).await {
+            Ok(Ok(lent)) => Ok(Borrowed { lent, what, limit: self.deadline(), until }),
+            Ok(Err(source)) => Err(QueueError::from_driver(what, source)),
+            Err(_) => Err(QueueError::Timeout { what, limit: self.deadline() }),
+        }
     }
 }
 
-/// A connection on loan. Unless the call it was taken for came to an end, it is closed.
+/// A connection on loan to one call. Unless the call comes to an end, it is closed.
 pub(crate) struct Borrowed {
-    connection: PoolConnection<Postgres>,
-    settled: bool,
+    lent: Lent,
+    what: &'static str,
+    limit: Duration,
+    until: Instant,
 }
 
 impl Borrowed {
     pub(crate) fn connection(&mut self) -> &mut PgConnection {
-        &mut self.connection
+        self.lent.connection()
     }
 
     /// Ends the loan with what the call came to.
-    pub(crate) fn settle<T>(
+    pub(crate) async fn settle<T>(
         mut self,
-        what: &'static str,
-        limit: Duration,
         outcome: Result<Result<T, sqlx::Error>, tokio::time::error::Elapsed>,
     ) -> Result<T, QueueError> {
-        match outcome {
-            Ok(Ok(value)) => {
-                self.settled = true;
-                Ok(value)
-            }
-            Ok(Err(source)) => {
-                let error = QueueError::from_driver(what, source);
-                self.settled = !matches!(error, QueueError::Unreachable { .. });
-                Err(error)
-            }
+        let Borrowed { what, limit, until, .. } = self;
+        let answer = match outcome {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(source)) => Err(QueueError::from_driver(what, source)),
             Err(_) => Err(QueueError::Timeout { what, limit }),
+        };
+        let broken =
+            matches!(answer, Err(QueueError::Unreachable { .. } | QueueError::Timeout { .. }));
+        // A transaction that was left is rolled back now, and not when somebody comes to use this.
+        let left = !broken && self.connection().should_flush();
+        if !broken
+            && (!left || matches!(timeout_at(until, self.connection().ping()).await, Ok(Ok(()))))
+        {
+            self.lent.give_back();
         }
-    }
-}
-
-impl Drop for Borrowed {
-    fn drop(&mut self) {
-        if !self.settled {
-            self.connection.close_on_drop();
-        }
+        answer
     }
 }
 
@@ -213,15 +201,14 @@ impl Drop for Borrowed {
 /// `bounded!(db, "what it does", |conn| future)`.
 macro_rules! bounded {
     ($database:expr, $what:expr, |$connection:ident| $call:expr) => {{
-        let limit = $database.deadline();
-        let until = tokio::time::Instant::now() + limit;
-        let mut borrowed = $database.acquire($what).await?;
+        let until = tokio::time::Instant::now() + $database.deadline();
+        let mut borrowed = $database.acquire($what, until).await?;
         let outcome = tokio::time::timeout_at(until, async {
             let $connection = borrowed.connection();
             $call.await
         })
         .await;
-        borrowed.settle($what, limit, outcome)
+        borrowed.settle(outcome).await
     }};
 }
 pub(crate) use bounded;

@@ -16,6 +16,7 @@ pub mod logs;
 pub mod migrate;
 pub mod modules;
 pub mod partitions;
+mod pool;
 pub mod reaper;
 pub mod runners;
 pub mod settle;

@@ -208,3 +208,21 @@ async fn every_session_killed_at_once_is_survived_by_the_next_calls() {
     let claimed = queue.claim_one(runner, kind).await;
     assert_eq!(queue.settle(runner, completed(&claimed)).await, Fate::Applied);
 }
+
+#[tokio::test]
+async fn a_transaction_that_a_refusal_leaves_is_over_when_the_call_is() {
+    let queue = Queue::new().await;
+    let digest = queue.module(1).await;
+    let one = queue.pool_of(1, PATIENCE);
+    for _ in 0..2 {
+        let limits = &stokehold_domain::Limits::DEFAULT;
+        let refused = one.create_release("nobody", digest, limits, true).await.unwrap_err();
+        assert!(matches!(refused, QueueError::Refused { .. }), "{refused:?}");
+        let left = "select count(*) from pg_stat_activity where datname = current_database()
+                    and state like 'idle in transaction%'";
+        assert_eq!(queue.value::<i64>(left).await, 0);
+    }
+    one.ping().await.unwrap();
+    one.close().await;
+    one.ping().await.unwrap_err();
+}
