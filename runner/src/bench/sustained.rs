@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use stokehold_queue::bench::Backlog;
 use tokio::task::JoinSet;
 
 use super::bed::Bed;
@@ -14,20 +15,12 @@ use super::meter::{Meter, foreign_share};
 use super::outcome::Outcome;
 use super::workload::Workload;
 
-/// What waits at least, in seconds of work. The counter by which it is kept is a second old.
-const BACKLOG_S: f64 = 3.0;
+/// What waits at least, in seconds of work.
+const BACKLOG_S: f64 = 1.0;
 /// And in jobs, before the rate is known and whatever it is.
 const LEAST_BACKLOG_JOBS: i64 = 20_000;
 /// How often the backlog is looked at.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Jobs that went in less those that came out, and how many that should be.
-#[derive(Default)]
-struct Backlog {
-    enqueued: AtomicI64,
-    /// Enqueue up to this number.
-    upto: AtomicI64,
-}
 
 /// What a load without end came to.
 pub(crate) struct Sustained {
@@ -48,16 +41,16 @@ pub(crate) async fn run(
     let kind = bed.kind(&workload.handler, true).await?;
     let after = bed.database.newest_job().await?;
     let door = Door::open(bed, workload).await?;
-    let backlog = Arc::new(Backlog::default());
-    backlog.upto.store(LEAST_BACKLOG_JOBS, Ordering::Relaxed);
+    let mut backlog = Backlog::follow(&bed.database, kind.id).await?;
+    let missing = Arc::new(AtomicI64::new(LEAST_BACKLOG_JOBS));
     let mut clients = JoinSet::new();
     for _ in 0..workload.clients {
         let caller = door.caller(&kind.name, &workload.payload)?;
-        clients.spawn(keep_up(caller, workload.batch_jobs, Arc::clone(&backlog)));
+        clients.spawn(keep_up(caller, workload.batch_jobs, Arc::clone(&missing)));
     }
     let fleet = Fleet::start(bed, &workload.fleet()).await?;
     let clock = meter.read(Some(&fleet), door.api());
-    let (begun, ended_before) = (Instant::now(), bed.database.ended_so_far().await?);
+    let begun = Instant::now();
     while begun.elapsed() < duration {
         fleet.check()?;
         if let Some(ended) = clients.try_join_next() {
@@ -66,10 +59,10 @@ pub(crate) async fn run(
                 .flatten()
                 .context("the jobs could not be enqueued")?;
         }
-        let ended = bed.database.ended_so_far().await? - ended_before;
-        let per_s = ended as f64 / begun.elapsed().as_secs_f64().max(1.0);
+        let waiting = backlog.waiting(&bed.database).await?;
+        let per_s = waiting.claimed as f64 / begun.elapsed().as_secs_f64().max(1.0);
         let wanted = LEAST_BACKLOG_JOBS.max((per_s * BACKLOG_S) as i64);
-        backlog.upto.store(ended + wanted, Ordering::Relaxed);
+        missing.store(wanted - waiting.jobs, Ordering::Relaxed);
         tokio::time::sleep(LOOK).await;
     }
     let foreign_cpu_share = foreign_share(&clock, &meter.read(Some(&fleet), door.api()));
@@ -81,13 +74,14 @@ pub(crate) async fn run(
     Ok(Sustained { outcome, foreign_cpu_share })
 }
 
-async fn keep_up(caller: Caller, batch_jobs: usize, backlog: Arc<Backlog>) -> anyhow::Result<()> {
+/// Enqueues what is missing.
+async fn keep_up(caller: Caller, batch_jobs: usize, missing: Arc<AtomicI64>) -> anyhow::Result<()> {
+    let batch = i64::try_from(batch_jobs)?;
     loop {
-        if backlog.enqueued.load(Ordering::Relaxed) < backlog.upto.load(Ordering::Relaxed) {
+        if missing.fetch_sub(batch, Ordering::Relaxed) > 0 {
             caller.enqueue(batch_jobs).await?;
-            backlog.enqueued.fetch_add(i64::try_from(batch_jobs)?, Ordering::Relaxed);
         } else {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(LOOK / 5).await;
         }
     }
 }

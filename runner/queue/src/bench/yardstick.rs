@@ -32,7 +32,7 @@ const BEFORE: &str = "
     create index on stokehold_yardstick.archive (id);";
 const ENQUEUE: &str = "
     insert into stokehold_yardstick.jobs (payload)
-    select '\"xxxxxxxx\"' from generate_series(1, $1::int)";
+    select $2::bytea from generate_series(1, $1::int)";
 const COMPLETE: &str = "
     with done as (
       delete from stokehold_yardstick.jobs
@@ -63,15 +63,17 @@ fn claim(batch: u32) -> String {
 }
 
 impl Database {
-    /// Enqueues so many jobs, claims and completes them in batches over so many connections, and returns
-    /// the jobs a second of the second part. It works in a schema of its own, which is gone afterwards.
+    /// Enqueues so many jobs with this payload, claims and completes them in batches over so many
+    /// connections, and returns the jobs a second of the second part. It works in a schema of its own,
+    /// which is gone afterwards.
     pub async fn yardstick(
         &self,
         jobs: i32,
+        payload: &[u8],
         batch: u32,
         connections: i32,
     ) -> Result<f64, QueueError> {
-        self.bare(jobs, batch, connections)
+        self.bare(jobs, payload, batch, connections)
             .await
             .map_err(|source| QueueError::from_driver(WHAT, source))
     }
@@ -126,11 +128,18 @@ impl Database {
         Ok(times)
     }
 
-    async fn bare(&self, jobs: i32, batch: u32, connections: i32) -> Result<f64, sqlx::Error> {
+    async fn bare(
+        &self,
+        jobs: i32,
+        payload: &[u8],
+        batch: u32,
+        connections: i32,
+    ) -> Result<f64, sqlx::Error> {
         let mut admin = self.options().connect.connect().await?;
         admin.execute(BEFORE).await?;
         for from in (0..jobs).step_by(CALL_JOBS as usize) {
-            sqlx::query(ENQUEUE).bind(CALL_JOBS.min(jobs - from)).execute(&mut admin).await?;
+            let call = sqlx::query(ENQUEUE).bind(CALL_JOBS.min(jobs - from)).bind(payload);
+            call.execute(&mut admin).await?;
         }
         admin.execute("vacuum analyze stokehold_yardstick.jobs").await?;
         let mut workers = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use stokehold_domain::JobId;
 use stokehold_queue::RunnerRegistration;
-use stokehold_queue::bench::{HeldSnapshot, Standing};
+use stokehold_queue::bench::{Backlog, HeldSnapshot, Standing};
 
 use crate::support::{LEASE, Queue, completed, registration};
 
@@ -33,6 +33,26 @@ async fn times_come_in_pages_that_miss_nothing_and_repeat_nothing() {
     assert!(span.first_start_s <= span.last_end_s);
     assert_eq!(queue.database.newest_job().await.unwrap(), jobs[6]);
     assert!(queue.database.job_span(&[kind], jobs[6]).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_backlog_is_told_at_once_while_jobs_come_and_go() {
+    let queue = Queue::new().await;
+    let (kind, runner) = (queue.kind("bench.a").await, queue.runner().await);
+    let mut backlog = Backlog::follow(&queue.database, kind).await.unwrap();
+    let mut waiting = async || {
+        let waiting = backlog.waiting(&queue.database).await.unwrap();
+        (waiting.jobs, waiting.claimed)
+    };
+    assert_eq!(waiting().await, (0, 0));
+    queue.jobs("bench.a", 5).await;
+    assert_eq!(waiting().await, (5, 0));
+    queue.claim(runner, kind, 2).await;
+    assert_eq!(waiting().await, (3, 2));
+    queue.claim(runner, kind, 3).await;
+    assert_eq!(waiting().await, (0, 5));
+    queue.jobs("bench.a", 2).await;
+    assert_eq!(waiting().await, (2, 5));
 }
 
 #[tokio::test]

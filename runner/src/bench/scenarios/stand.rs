@@ -99,7 +99,8 @@ impl Stand {
         let jobs = i32::try_from(workload.shape.jobs())?;
         let (mut ours, mut bare) = (Vec::new(), Vec::new());
         for _ in 0..times {
-            bare.push(self.bed.database.yardstick(jobs, batch, connections).await?);
+            let payload = &workload.payload.bytes;
+            bare.push(self.bed.database.yardstick(jobs, payload, batch, connections).await?);
             ours.push(self.run(workload).await?.jobs_per_s);
         }
         let mut found = Found::ratio(&ours, &bare);
