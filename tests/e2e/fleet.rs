@@ -157,3 +157,24 @@ async fn a_database_that_is_named_twice_or_cannot_be_reached_is_pointed_to() {
     assert_ne!(refused.code, 0);
     assert!(refused.err.contains("database 2 of 2"), "{refused:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_kept_busy_is_not_notified_and_an_idle_one_is() {
+    let stage = Stage::set().await;
+    // Far more slots than jobs at once: it is never full.
+    let _runner = stage.runner("runner", &["--slots", "256"]);
+    let sleepers = "select count(*) from stokehold.sleepers";
+    stage.wait_for("the node's first idle moment", sleepers, |n| n == 1).await;
+    let enqueueing = async {
+        loop {
+            let one = async || stage.enqueue(&json!({"do": "noop"})).await;
+            tokio::join!(one(), one(), one(), one());
+        }
+    };
+    tokio::select! {
+        () = enqueueing => {}
+        () = stage.wait_for("a busy node's withdrawal", sleepers, |n| n == 0) => {}
+    }
+    stage.wait_until_done().await;
+    stage.wait_for("idleness again", sleepers, |n| n == 1).await;
+}

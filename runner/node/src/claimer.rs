@@ -28,7 +28,7 @@ use crate::turns::{Offer, Offers};
 
 /// How often a busy node tries lanes that ran dry.
 const POLL: Duration = Duration::from_millis(2);
-/// How long a claim for a few jobs waits for outcomes to take along.
+/// How long a claim for a few jobs waits for outcomes to take along, and outcomes for a claim.
 const FOR_OUTCOMES: Duration = Duration::from_millis(2);
 /// A job that found no slot within this time goes back for others to take. It was held in advance
 /// because jobs were short; now they are not.
@@ -55,7 +55,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers
         looks: JoinSet::new(),
         look_again: false,
         hinted: HashSet::new(),
-        served: VecDeque::new(),
+        quiet: VecDeque::new(),
         prefetch: Prefetch::new(3 * session.config.batch),
         under_way: JoinSet::new(),
         asked_for: 0,
@@ -88,8 +88,8 @@ struct Claimer {
     look_again: bool,
     /// Lanes that were pointed to since that look began and that it may have come too early for.
     hinted: HashSet<Lane>,
-    /// Every lane of the queues served, in the order in which they are probed.
-    served: VecDeque<Lane>,
+    /// Lanes that may be probed, in the order in which they are.
+    quiet: VecDeque<Lane>,
     prefetch: Prefetch,
     under_way: JoinSet<Answer>,
     /// Jobs that the claims under way may bring.
@@ -104,7 +104,7 @@ struct Claimer {
     pace: Pace,
     /// Outcomes that may be settled with the next claims.
     offers: Offers,
-    offered: VecDeque<Offer>,
+    offered: VecDeque<(Offer, Instant)>,
     /// Since when a claim waits for one.
     waiting: Option<Instant>,
     failures: u32,
@@ -142,13 +142,13 @@ impl Claimer {
                     }
                     self.failures += 1;
                     self.looked_at = None;
-                    self.leave_offers(false);
+                    self.leave_offers();
                     let pause = tokio::time::sleep(pause(self.failures));
                     closing.run_until_cancelled(pause).await;
                 }
             }
         }
-        self.leave_offers(false);
+        self.leave_offers();
         while let Some(Ok(answer)) = self.under_way.join_next().await {
             let _ = self.take(answer);
         }
@@ -165,12 +165,10 @@ impl Claimer {
         }
         let at_once = self.session.config.claims_at_once();
         while let Ok(offer) = self.offers.offers.try_recv() {
-            self.offered.push_back(offer);
+            self.offered.push_back((offer, Instant::now()));
         }
-        if !self.wait_for_outcomes() {
-            while self.under_way.len() < at_once && self.claim() {}
-        }
-        self.leave_offers(!self.lanes.is_empty() && self.under_way.len() < at_once);
+        while self.under_way.len() < at_once && !self.wait_for_outcomes() && self.claim() {}
+        self.keep_offers(self.under_way.len() == at_once);
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
         let may_announce = self.session.config.wake_ups && !self.announced;
@@ -181,7 +179,10 @@ impl Claimer {
             self.look_again = self.horizon.is_none();
             self.look();
         }
-        if room == 0 && self.announced && self.under_way.is_empty() {
+        // A full node would not come for what it is told of; a busy one comes anyway, and enqueueing
+        // sessions that notify commit one after another.
+        let full = room == 0 && self.under_way.is_empty();
+        if self.announced && (full || self.pace.is_busy()) {
             self.announce(false).await?;
         }
         self.wait(dry, room).await
@@ -198,7 +199,8 @@ impl Claimer {
         };
         let polls = dry && room > 0 && self.pace.is_busy();
         let until = if polls { look.min(POLL) } else { look };
-        let until = if self.waiting.is_some() { until.min(FOR_OUTCOMES) } else { until };
+        let soon = self.waiting.is_some() || !self.offered.is_empty();
+        let until = if soon { until.min(FOR_OUTCOMES) } else { until };
         let (refill_at, idle) = (self.refill_at(), self.under_way.is_empty());
         tokio::select! {
             Some(answer) = self.under_way.join_next() => match answer {
@@ -210,7 +212,9 @@ impl Claimer {
                 Ok(looked) => return self.looked(looked).await,
                 Err(error) => std::panic::resume_unwind(error.into_panic()),
             },
-            Some(offer) = self.offers.offers.recv() => self.offered.push_back(offer),
+            Some(offer) = self.offers.offers.recv() => {
+                self.offered.push_back((offer, Instant::now()));
+            }
             () = self.session.slots.wait_for_room(refill_at), if room == 0 && idle => {}
             () = self.hints.heard(), if dry && room > 0 => {}
             () = tokio::time::sleep(until) => {
@@ -241,8 +245,8 @@ impl Claimer {
     /// What follows from a look.
     async fn looked(&mut self, looked: Looked) -> Result<(), QueueError> {
         let Looked { horizon, begun, tick } = looked;
-        self.served.clear();
-        self.served.extend(horizon.served());
+        self.quiet.clear();
+        self.quiet.extend(horizon.seen());
         self.horizon = Some(horizon);
         let interval = self.session.config.tick;
         let tick = tick?;
@@ -328,7 +332,7 @@ impl Claimer {
         self.under_way.spawn(async move {
             let claim = ClaimNumber { number, answered };
             let jobs = match offer {
-                Some(offer) => turn(&session, offer, &claim, &asked).await,
+                Some((offer, _)) => turn(&session, offer, &claim, &asked).await,
                 None => session.database.claim(session.claimant(), &claim, &asked).await,
             };
             Answer { number, answered: claim.answered, asked, jobs }
@@ -336,19 +340,31 @@ impl Claimer {
         true
     }
 
-    /// Leaves outcomes that no claim takes along, and says whether further ones are wanted.
-    fn leave_offers(&mut self, wanted: bool) {
-        self.offered.clear();
+    /// Leaves the outcomes that no claim took along, and says whether further ones are wanted. Where only
+    /// the claims under way are in their way they may wait for one of those to come back.
+    fn keep_offers(&mut self, in_the_way: bool) {
+        let wanted = !self.lanes.is_empty();
+        if wanted && in_the_way {
+            self.offered.retain(|(_, since)| since.elapsed() < FOR_OUTCOMES);
+        } else {
+            self.offered.clear();
+        }
         self.offers.want(wanted);
+    }
+
+    /// Leaves all outcomes, and wants no more.
+    fn leave_offers(&mut self) {
+        self.offered.clear();
+        self.offers.want(false);
     }
 
     /// Asks a few of the lanes that seem empty too, each in its turn: enqueueing does not notify a
     /// busy node.
     fn probe_quiet_lanes(&mut self, asked: &mut Vec<LaneQuota>) {
         let Some(horizon) = &self.horizon else { return };
-        let quiet = self.served.len().min(PROBES);
-        self.served.rotate_left(quiet);
-        let lanes = self.served.iter().take(quiet);
+        let probes = self.quiet.len().min(PROBES);
+        self.quiet.rotate_left(probes);
+        let lanes = self.quiet.iter().take(probes);
         self.lanes.probe(asked, lanes.map(|lane| (*lane, horizon.cleared(*lane))));
     }
 

@@ -55,6 +55,8 @@ struct Cleared {
     noted: i64,
     /// Of a queue that this node serves.
     served: bool,
+    /// This node has seen it for itself: what was noted may be far behind.
+    seen: bool,
 }
 
 /// What is known of a lane.
@@ -96,9 +98,11 @@ impl Horizon {
         }
     }
 
-    /// The lanes that this node serves.
-    pub fn served(&self) -> impl Iterator<Item = Lane> {
-        self.lanes.iter().filter(|(_, cleared)| cleared.served).map(|(lane, _)| *lane)
+    /// The lanes that this node serves and that are asked for a job at little cost, because it has seen
+    /// for itself how far they are empty.
+    pub fn seen(&self) -> impl Iterator<Item = Lane> {
+        let seen = |(_, cleared): &(&Lane, &Cleared)| cleared.served && cleared.seen;
+        self.lanes.iter().filter(seen).map(|(lane, _)| *lane)
     }
 
     pub(crate) fn is_up_to_date(&self, lanes: i64, kinds_version: i64) -> bool {
@@ -126,7 +130,7 @@ impl Horizon {
         kinds_version: i64,
     ) {
         for (lane, position, served) in lanes {
-            let known = Cleared { position, noted: position, served };
+            let known = Cleared { position, noted: position, served, seen: false };
             self.lanes.entry(lane).or_insert(known).served = served;
         }
         self.lanes_seen = (rows, kinds_version);
@@ -152,6 +156,7 @@ impl Horizon {
                 Some(Some(first)) => floor.position.min(first - 1),
             };
             cleared.position = cleared.position.max(empty_to);
+            cleared.seen = cleared.seen || floor.position > 0;
         }
         self.due_from = self.due_from.max(next_due.map_or(floor.at, |due| due.min(floor.at)));
 
@@ -222,6 +227,18 @@ mod tests {
         assert_eq!(horizon.cleared(LANE), 0, "this very look may have come too early");
         horizon.learn(&[], None, mark(600), Vec::new());
         assert_eq!(horizon.cleared(LANE), 100);
+    }
+
+    #[test]
+    fn a_lane_is_asked_by_the_way_only_once_it_is_known_where_it_begins() {
+        let mut horizon = known();
+        horizon.learn(&[], None, mark(100), Vec::new());
+        horizon.learn(&[], None, mark(200), Vec::new());
+        assert_eq!(horizon.seen().count(), 0, "it would be walked through from its beginning");
+        for position in [300, 400] {
+            horizon.learn(&[], None, mark(position), Vec::new());
+        }
+        assert_eq!((horizon.seen().count(), horizon.cleared(LANE)), (1, 100));
     }
 
     #[test]
