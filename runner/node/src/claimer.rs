@@ -56,7 +56,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers
         look_again: false,
         hinted: HashSet::new(),
         quiet: VecDeque::new(),
-        prefetch: Prefetch::new(3 * session.config.batch),
+        prefetch: Prefetch::new(8 * session.config.batch),
         under_way: JoinSet::new(),
         asked_for: 0,
         unheard: Vec::new(),
@@ -122,6 +122,7 @@ struct Answer {
     number: i64,
     answered: Vec<i64>,
     asked: Vec<LaneQuota>,
+    took: Duration,
     jobs: Result<Vec<Claimed>, QueueError>,
 }
 
@@ -167,7 +168,16 @@ impl Claimer {
         while let Ok(offer) = self.offers.offers.try_recv() {
             self.offered.push_back((offer, Instant::now()));
         }
-        while self.under_way.len() < at_once && !self.wait_for_outcomes() && self.claim() {}
+        // Claims of few jobs each go with the outcomes that make room for them, one by one. Under a load
+        // that takes larger ones, several at once keep up with those who enqueue.
+        let one_by_one = self.session.config.batch < self.session.config.slots;
+        let mut first = true;
+        while self.under_way.len() < at_once
+            && !((first || one_by_one) && self.wait_for_outcomes())
+            && self.claim()
+        {
+            first = false;
+        }
         self.keep_offers(self.under_way.len() == at_once);
         let dry = self.under_way.is_empty() && self.lanes.is_empty();
         let room = self.room();
@@ -331,11 +341,12 @@ impl Claimer {
         let (session, offer) = (Arc::clone(&self.session), self.offered.pop_front());
         self.under_way.spawn(async move {
             let claim = ClaimNumber { number, answered };
+            let begun = Instant::now();
             let jobs = match offer {
                 Some((offer, _)) => turn(&session, offer, &claim, &asked).await,
                 None => session.database.claim(session.claimant(), &claim, &asked).await,
             };
-            Answer { number, answered: claim.answered, asked, jobs }
+            Answer { number, answered: claim.answered, asked, took: begun.elapsed(), jobs }
         });
         true
     }
@@ -370,7 +381,7 @@ impl Claimer {
 
     /// Takes in what a claim brought.
     fn take(&mut self, answer: Answer) -> Result<(), QueueError> {
-        let Answer { number, answered, asked, jobs } = answer;
+        let Answer { number, answered, asked, took, jobs } = answer;
         self.asked_for -= wanted(&asked);
         let jobs = match jobs {
             Ok(jobs) => jobs,
@@ -381,6 +392,7 @@ impl Claimer {
             }
         };
         self.lanes.claimed(&asked, &jobs);
+        self.prefetch.took(took);
         self.prefetch.saw(jobs.iter().map(|job| job.payload.bytes.len()));
         if let Some(pause) = self.pace.claimed(jobs.len(), wanted(&asked), self.announced) {
             let elapsed = self.looked_at.map_or(Duration::ZERO, |at| at.elapsed());

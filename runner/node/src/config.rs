@@ -63,7 +63,7 @@ impl NodeConfig {
     /// Claims under way at once: two, so that the next one works while a commit waits for the disk, or
     /// as many as it takes to keep the slots busy when batches are small.
     pub(crate) fn claims_at_once(&self) -> usize {
-        (self.slots / self.batch).clamp(2, 16)
+        (self.slots / self.batch).clamp(4, 16)
     }
 
     /// Flushes under way at once.

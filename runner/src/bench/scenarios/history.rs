@@ -28,6 +28,6 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
             stand.bed.database.fill_history(kind.id, from, jobs, b"\"xxxxxxxx\"").await?;
         }
         stand.bed.database.settle_tables().await?;
-        stand.against_sibling(&workload, 3).await
+        stand.against_sibling(&workload, 5).await
     })
 }
