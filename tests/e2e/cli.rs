@@ -194,3 +194,25 @@ async fn the_demo_ends_well_and_leaves_nothing() {
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert!(said.out.contains("limit.fuel") && !said.out.contains('✗'), "{}", said.out);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_job_is_stopped_by_cancelling_it_whatever_it_does() {
+    let served = Served::start().await;
+    served.push("probe.wasm", "probe");
+    for task in [r#"{"do":"spin"}"#, r#"{"do":"sleep","ms":600000}"#] {
+        let made = served.run(&["enqueue", "probe", "--payload", task, "--json"]);
+        let id = serde_json::from_str::<Value>(&made.out).unwrap()["id"].clone();
+        let id = id.as_str().unwrap().to_owned();
+        let running = "select count(*) from stokehold.live_jobs where state = 'running'";
+        served.stage.wait_for("the start", running, |n| n == 1).await;
+        let said = served.run(&["job", "cancel", &id, "--reason", "a mistake"]);
+        assert_eq!(said.code, 0, "{said:?}");
+        assert!(said.err.contains("runs") && said.err.contains("is cancelled"), "{said:?}");
+        let shown = served.run(&["job", "get", &id]);
+        assert!(shown.out.contains("cancelled") && shown.out.contains("a mistake"), "{shown:?}");
+        let again = served.run(&["job", "cancel", &id]);
+        assert!(again.code != 0 && again.err.contains("cancelled already"), "{again:?}");
+        let left = "select count(*) from stokehold.cancels";
+        served.stage.wait_for("the end of the request", left, |n| n == 0).await;
+    }
+}

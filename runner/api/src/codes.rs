@@ -66,8 +66,6 @@ codes! {
 
     /// No such job.
     JobUnknown = "job.unknown", NOT_FOUND, "There is no such job";
-    /// The job runs and was left alone.
-    JobRunning = "job.running", CONFLICT, "The job is running";
     /// The job has ended.
     JobEnded = "job.ended", CONFLICT, "The job has ended";
     /// The job has not ended, so there is no result yet.

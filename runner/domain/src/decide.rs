@@ -56,7 +56,9 @@ pub fn decide(outcome: &Outcome, history: History, backoff: &Backoff, random: f6
             let delay = (*delay).clamp(MIN_DELAY, MAX_DELAY);
             if history.snoozes < MAX_SNOOZES { Next::Snooze(delay) } else { retry_in(delay) }
         }
-        Outcome::Verdict(Verdict::Cancel(_)) => Next::Finish(JobState::Cancelled),
+        Outcome::Verdict(Verdict::Cancel(_)) | Outcome::Cancelled(_) => {
+            Next::Finish(JobState::Cancelled)
+        }
         Outcome::Failed(code, _) if code.is_worth_retrying() => retry_in(backoff_delay()),
         Outcome::Failed(..) => Next::Finish(JobState::Discarded),
         Outcome::HandedBack(HandBack::Draining | HandBack::LeaseLost, _) => {

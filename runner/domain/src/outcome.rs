@@ -14,6 +14,8 @@ pub enum Outcome {
     Verdict(Verdict),
     /// The handler broke, met a limit or broke the contract. Counts as an attempt.
     Failed(FailureCode, Problem),
+    /// Somebody cancelled the job while it ran, for this reason.
+    Cancelled(Problem),
     /// The node could not run it, through no fault of the handler. Counts nothing.
     HandedBack(HandBack, Problem),
 }
@@ -176,6 +178,7 @@ impl Outcome {
             Outcome::Verdict(Verdict::Snooze(..)) => "handler.snooze",
             Outcome::Verdict(Verdict::Cancel(_)) => "handler.cancel",
             Outcome::Failed(code, _) => code.as_str(),
+            Outcome::Cancelled(_) => "cancelled",
             Outcome::HandedBack(reason, _) => reason.as_str(),
         }
     }
@@ -187,6 +190,7 @@ impl Outcome {
             Outcome::Verdict(Verdict::Retry(problem) | Verdict::Permanent(problem))
             | Outcome::Verdict(Verdict::RetryAfter(_, problem))
             | Outcome::Failed(_, problem)
+            | Outcome::Cancelled(problem)
             | Outcome::HandedBack(_, problem) => Some(problem.clone()),
             Outcome::Verdict(Verdict::Snooze(_, reason) | Verdict::Cancel(reason)) => {
                 Some(Problem::new(reason))

@@ -2,6 +2,7 @@
 //!
 //! No database connection is held while the handler runs.
 
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 
@@ -33,6 +34,20 @@ pub(crate) async fn hand_back(session: Arc<Session>, jobs: Vec<Claimed>) {
     session.stats.add_handed_back(jobs.len());
     for job in jobs {
         deliver(&session, not_started(&job, &Backoff::default())).await;
+    }
+}
+
+/// Ends jobs that were cancelled before they started.
+pub(crate) async fn cancel(
+    session: Arc<Session>,
+    jobs: Vec<Claimed>,
+    reasons: HashMap<JobId, String>,
+) {
+    for job in jobs {
+        let reason = reasons.get(&job.id).cloned().unwrap_or_default();
+        let outcome = Outcome::Cancelled(Problem::new(reason));
+        deliver(&session, ended(&job, outcome, Some(Receipt::default()), &Backoff::default()))
+            .await;
     }
 }
 

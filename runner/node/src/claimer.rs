@@ -15,7 +15,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use stokehold_queue::{ClaimNumber, Claimed, Horizon, Lane, LaneQuota, Place, QueueError, Tick};
-use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::hints::{Hints, listen};
@@ -25,6 +24,7 @@ use crate::prefetch::Prefetch;
 use crate::session::Session;
 use crate::settler::{cause, pause};
 use crate::turns::{Offer, Offers};
+use crate::upkeep::Bells;
 
 /// How often a busy node tries lanes that ran dry.
 const POLL: Duration = Duration::from_millis(2);
@@ -42,12 +42,13 @@ const LOOK_SHARE: u32 = 20;
 
 /// Claims until the session closes. Claims that are under way then are waited for and handed on: cut
 /// off in the middle they might be committed and known to nobody.
-pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers: Offers) {
+pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>, offers: Offers) {
     let hints = Arc::new(Hints::default());
     // In a set, so that it ends with this loop however that ends.
     let mut listener = JoinSet::new();
     if session.config.wake_ups {
-        listener.spawn(listen(session.database.clone(), Arc::clone(&hints)));
+        let (database, bells) = (session.database.clone(), Arc::clone(&bells));
+        listener.spawn(listen(database, Arc::clone(&hints), bells));
     }
     let mut claimer = Claimer {
         lanes: Lanes::default(),
@@ -69,7 +70,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers
         waiting: None,
         failures: 0,
         session,
-        dead_runners,
+        bells,
         hints,
     };
     claimer.run().await;
@@ -77,7 +78,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>, offers
 
 struct Claimer {
     session: Arc<Session>,
-    dead_runners: Arc<Notify>,
+    bells: Arc<Bells>,
     hints: Arc<Hints>,
     lanes: Lanes,
     /// What the looks have learnt; `None` while one is under way, which has it.
@@ -267,7 +268,10 @@ impl Claimer {
         self.pace.looked(!tick.lanes.is_empty());
         self.session.releases.kinds_are_at(tick.kinds_version);
         if tick.dead_runners {
-            self.dead_runners.notify_one();
+            self.bells.dead_runners.notify_one();
+        }
+        if tick.cancels {
+            self.bells.cancels.notify_one();
         }
         self.looked_at = (!std::mem::take(&mut self.look_again)).then_some(begun);
         let took = begun.elapsed();

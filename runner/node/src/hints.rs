@@ -7,6 +7,7 @@ use stokehold_queue::{Database, Hint, Lane, WakeListener};
 use tokio::sync::Notify;
 
 use crate::settler::{cause, pause};
+use crate::upkeep::Bells;
 
 /// Collects hints until they are taken. Lanes are few, so what waits here is small.
 #[derive(Debug, Default)]
@@ -40,6 +41,8 @@ impl Hints {
         match hint {
             Hint::Lanes(lanes) => said.lanes.extend(lanes),
             Hint::Look => said.look = true,
+            // Not the claim loop's: see `listen`.
+            Hint::Cancel => return,
         }
         drop(said);
         self.bell.notify_one();
@@ -52,7 +55,7 @@ impl Hints {
 }
 
 /// Turns notifications into hints, and connects again when the connection is gone.
-pub(crate) async fn listen(database: Database, hints: Arc<Hints>) {
+pub(crate) async fn listen(database: Database, hints: Arc<Hints>, bells: Arc<Bells>) {
     let mut failures = 0;
     loop {
         match WakeListener::connect(&database).await {
@@ -60,6 +63,9 @@ pub(crate) async fn listen(database: Database, hints: Arc<Hints>) {
                 failures = 0;
                 hints.add(Hint::Look);
                 while let Ok(hint) = listener.heard().await {
+                    if hint == Hint::Cancel {
+                        bells.cancels.notify_one();
+                    }
                     hints.add(hint);
                 }
             }

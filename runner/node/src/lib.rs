@@ -5,6 +5,7 @@
 //! and the node begins another under a fresh id.
 
 mod attempt;
+mod cancels;
 mod claimer;
 mod claims;
 mod clock;

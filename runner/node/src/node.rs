@@ -11,7 +11,7 @@ use std::time::Duration;
 use stokehold_domain::RunnerId;
 use stokehold_queue::{Database, QueueError, RunnerRegistration};
 use stokehold_sandbox::{Sandbox, StopReason};
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +20,10 @@ use crate::lease::Lease;
 use crate::releases::Releases;
 use crate::session::Session;
 use crate::settler::{Ledger, cause, pause};
-use crate::{InvalidNodeConfig, NodeConfig, Stats, claimer, log_flush, settler, turns, upkeep};
+use crate::upkeep::Bells;
+use crate::{
+    InvalidNodeConfig, NodeConfig, Stats, cancels, claimer, log_flush, settler, turns, upkeep,
+};
 
 /// How long the last outcomes may take to be written when the node stops. What is not written by
 /// then runs again elsewhere.
@@ -160,21 +163,28 @@ impl Node {
             self.config.batch,
             self.config.flushes_at_once(),
         ));
-        let dead_runners = Arc::new(Notify::new());
+        let bells = Arc::new(Bells::default());
         let mut parts = JoinSet::new();
         {
-            let (session, bell) = (Arc::clone(&session), Arc::clone(&dead_runners));
+            let (session, bells) = (Arc::clone(&session), Arc::clone(&bells));
             let claims = session.claims.clone();
             parts.spawn(claims.track_future(async move {
-                claimer::run(session, bell, offers).await;
+                claimer::run(session, bells, offers).await;
                 "claim loop"
             }));
         }
         {
+            let (session, bells) = (Arc::clone(&session), Arc::clone(&bells));
+            parts.spawn(async move {
+                upkeep::run(session, bells).await;
+                "upkeep"
+            });
+        }
+        {
             let session = Arc::clone(&session);
             parts.spawn(async move {
-                upkeep::run(session, dead_runners).await;
-                "upkeep"
+                cancels::run(session, bells).await;
+                "cancelling"
             });
         }
         {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use stokehold_domain::{ClaimToken, JobId, RunnerId};
-use stokehold_queue::{Claimant, Claimed, Database, Ended};
+use stokehold_queue::{CancelRequest, Claimant, Claimed, Database, Ended};
 use stokehold_sandbox::{Control, Sandbox, StopReason};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
@@ -142,6 +142,24 @@ impl Session {
     /// The handlers that run now.
     pub(crate) fn snapshot(&self) -> Vec<(JobId, Running)> {
         self.running().iter().map(|(job, running)| (*job, running.clone())).collect()
+    }
+
+    /// Stops what runs here of the jobs that are to be cancelled, and ends what waits for a slot.
+    pub(crate) fn cancel(self: &Arc<Self>, requests: Vec<CancelRequest>) {
+        if requests.is_empty() {
+            return;
+        }
+        let reasons: HashMap<JobId, String> =
+            requests.into_iter().map(|request| (request.job_id, request.reason)).collect();
+        for (job, running) in self.snapshot() {
+            if let Some(reason) = reasons.get(&job) {
+                running.control.cancel(StopReason::Cancelled(reason.clone()));
+            }
+        }
+        let waiting = self.slots.take_out(|job| reasons.contains_key(&job.id));
+        if !waiting.is_empty() {
+            self.tasks.spawn(attempt::cancel(Arc::clone(self), waiting, reasons));
+        }
     }
 
     /// Orders every running handler to stop.

@@ -140,6 +140,21 @@ impl Slots {
         overdue
     }
 
+    /// Takes out the jobs that wait and that this is true of.
+    pub(crate) fn take_out(&self, mut wanted: impl FnMut(&Claimed) -> bool) -> Vec<Claimed> {
+        let mut turns = self.turns();
+        let mut out = Vec::new();
+        let Turns { waiting, suspects, .. } = &mut *turns;
+        for queue in [waiting, suspects] {
+            let (taken, kept) = queue.drain(..).partition(|(job, _)| wanted(job));
+            *queue = kept;
+            out.extend(VecDeque::into_iter(taken).map(|(job, _)| job));
+        }
+        drop(turns);
+        self.left(out.len());
+        out
+    }
+
     /// Starts nothing more and gives back what waits.
     pub(crate) fn close(&self) -> Vec<Claimed> {
         let mut turns = self.turns();
@@ -198,7 +213,10 @@ mod tests {
         slots.next().unwrap();
         assert!(slots.overdue(Duration::from_secs(60)).is_empty());
         assert_eq!(slots.overdue(Duration::ZERO).len(), 1);
-        slots.take(vec![job(1, 3)]).unwrap();
+        slots.take(vec![job(1, 3), job(1, 4), suspect(5)]).unwrap();
+        let out: Vec<i64> =
+            slots.take_out(|job| job.position >= 4).iter().map(|job| job.position).collect();
+        assert_eq!((out, slots.held()), (vec![4, 5], 2));
         assert_eq!(slots.close().len(), 1);
         assert_eq!(slots.take(vec![job(1, 4)]).unwrap_err().len(), 1);
     }

@@ -10,11 +10,20 @@ use tokio::sync::Notify;
 
 use crate::session::Session;
 
+/// What calls for work before its time.
+#[derive(Debug, Default)]
+pub(crate) struct Bells {
+    /// A runner's lease is over.
+    pub(crate) dead_runners: Notify,
+    /// A running job is to be cancelled.
+    pub(crate) cancels: Notify,
+}
+
 /// How often the partitions, which are made three days ahead, and stray jobs are looked after.
 const HOURLY: Duration = Duration::from_secs(60 * 60);
 
-/// Works whenever `dead_runners` is rung, and hourly.
-pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
+/// Works whenever it is rung for dead runners, and hourly.
+pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>) {
     let mut hourly_at: Option<Instant> = None;
     loop {
         if hourly_at.is_none_or(|at| at.elapsed() >= HOURLY) {
@@ -23,7 +32,7 @@ pub(crate) async fn run(session: Arc<Session>, dead_runners: Arc<Notify>) {
             hourly_at = Some(Instant::now());
         }
         tokio::select! {
-            () = dead_runners.notified() => reap(&session).await,
+            () = bells.dead_runners.notified() => reap(&session).await,
             () = tokio::time::sleep(HOURLY) => {}
         }
     }

@@ -2,7 +2,6 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use sqlx::Connection;
 use stokehold_domain::{Blob, ClaimToken, JobId, JobState, KindId, Problem, Receipt, RunnerId};
 
 use crate::claim::{blob, count, problem};
@@ -97,19 +96,6 @@ pub struct AttemptRecord {
     pub problem: Option<Problem>,
     /// What it used.
     pub receipt: Option<Receipt>,
-}
-
-/// What became of a wish to cancel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelAnswer {
-    /// It was waiting and is cancelled now.
-    Cancelled,
-    /// It runs at the moment and was left alone.
-    Running,
-    /// It had ended before.
-    Ended(JobState),
-    /// There is no such job.
-    Unknown,
 }
 
 impl Database {
@@ -211,32 +197,6 @@ impl Database {
                 receipt: receipt(row.fuel, row.wall_us, row.peak_memory_bytes, row.host_calls),
             })
             .collect())
-    }
-
-    /// Cancels the job if it waits; says what it found otherwise.
-    pub async fn cancel(&self, id: JobId, reason: &str) -> Result<CancelAnswer, QueueError> {
-        let why = serde_json::to_value(Problem::new(reason)).expect("a problem is strings");
-        let ended = bounded!(self, "cancel a job", |conn| async {
-            let mut transaction = conn.begin().await?;
-            // First the lock, then a look that begins after it and sees the row as it has become.
-            sqlx::query!("select id from stokehold.jobs where id = $1 for update", id.0)
-                .fetch_optional(&mut *transaction)
-                .await?;
-            let ended = sqlx::query_file!("src/sql/cancel_job.sql", id.0, why)
-                .fetch_optional(&mut *transaction)
-                .await?;
-            transaction.commit().await?;
-            Ok(ended)
-        })?;
-        if ended.is_some() {
-            return Ok(CancelAnswer::Cancelled);
-        }
-        // Claimed or ended between the two looks is an answer like any other.
-        Ok(match self.job(id).await?.map(|job| job.summary.state) {
-            None => CancelAnswer::Unknown,
-            Some(state) if state.is_final() => CancelAnswer::Ended(state),
-            Some(_) => CancelAnswer::Running,
-        })
     }
 }
 

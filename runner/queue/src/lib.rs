@@ -4,6 +4,7 @@
 //! long or takes locks stands in its own file under `sql/`. All times are the database's.
 
 pub mod bench;
+pub mod cancel;
 pub mod claim;
 pub mod database;
 pub mod enqueue;
@@ -24,12 +25,13 @@ pub mod tick;
 pub mod turn;
 pub mod wake;
 
+pub use cancel::{CancelAnswer, CancelRequest};
 pub use claim::{ClaimNumber, Claimant, Claimed, LaneQuota};
 pub use database::{Database, DatabaseOptions, Plans};
 pub use enqueue::NewJob;
 pub use error::{QueueError, RefusalCode};
 pub use horizon::{Horizon, Place};
-pub use jobs::{AttemptRecord, CancelAnswer, JobFilter, JobRecord, JobSummary};
+pub use jobs::{AttemptRecord, JobFilter, JobRecord, JobSummary};
 pub use keys::{ApiKey, NewKey};
 pub use kinds::{Kind, KindPolicy, Release, RunnableRelease};
 pub use logs::{LogChunk, StoredLog};

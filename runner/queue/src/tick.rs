@@ -42,6 +42,8 @@ pub struct Tick {
     pub next_due: Option<Duration>,
     /// A runner's lease is over, or a dead one still holds jobs: the reaper has work.
     pub dead_runners: bool,
+    /// Running jobs are to be cancelled.
+    pub cancels: bool,
     /// Grows when what was remembered of kinds may be out of date.
     pub kinds_version: i64,
 }
@@ -97,6 +99,7 @@ impl Database {
             released: row.released,
             next_due: row.next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
+            cancels: row.cancels,
             kinds_version: row.kinds_version,
         };
         Ok((tick, row.lanes))

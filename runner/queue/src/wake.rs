@@ -54,12 +54,17 @@ pub enum Hint {
     Lanes(Vec<Lane>),
     /// Something has changed.
     Look,
+    /// A running job is to be cancelled.
+    Cancel,
 }
 
 impl Hint {
     /// Lanes as `kind:priority`, separated by commas. Anybody may notify on the channel: what cannot
     /// be read is a reason to look, and no more.
     fn read(payload: &str) -> Hint {
+        if payload == "cancel" {
+            return Hint::Cancel;
+        }
         let lane = |text: &str| {
             let (kind, priority) = text.split_once(':')?;
             Some(Lane { kind_id: KindId(kind.parse().ok()?), priority: priority.parse().ok()? })
@@ -76,6 +81,7 @@ mod tests {
     fn a_hint_names_lanes_or_else_asks_for_a_look() {
         let lane = |kind, priority| Lane { kind_id: KindId(kind), priority };
         assert_eq!(Hint::read("7:0,8:-5"), Hint::Lanes(vec![lane(7, 0), lane(8, -5)]));
+        assert_eq!(Hint::read("cancel"), Hint::Cancel);
         for other in ["", "7", "7:0,", "x:0", "7:99999"] {
             assert_eq!(Hint::read(other), Hint::Look, "{other}");
         }

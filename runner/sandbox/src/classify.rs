@@ -6,7 +6,7 @@ use std::time::Duration;
 use stokehold_domain::blob::{JSON, is_media_type};
 use stokehold_domain::problem::clean;
 use stokehold_domain::{
-    Blob, EngineLimits, FailureCode, HandBack, Limits, Outcome, Problem, TrapName, Verdict,
+    Blob, EngineLimits, FailureCode, HandBack, Limits, Outcome, Problem, TrapName,
 };
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Error, PoolConcurrencyLimitError, Trap};
@@ -95,7 +95,7 @@ fn stopped(
 ) -> Outcome {
     let (code, problem) = match stop {
         Stop::Order(StopReason::Cancelled(why)) => {
-            return Outcome::Verdict(Verdict::Cancel(Problem::new(why).message));
+            return Outcome::Cancelled(Problem::new(why));
         }
         Stop::Order(StopReason::Draining) => {
             let problem = Problem::new("the node is stopping and handed the job back");

@@ -1,6 +1,7 @@
 //! `stokehold job`: list, show, cancel and wait for jobs; read results and logs.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{Args as ClapArgs, Subcommand};
@@ -18,6 +19,9 @@ use crate::client::{Client, JobQuery};
 const PAGE: usize = 500;
 /// The most log lines that the API gives.
 const MAX_LINES: u32 = 10_000;
+/// How long to wait until a running job that was cancelled is gone. Its node is told at once, and hears of
+/// it after a second if that is lost; its handler has a second then.
+const STOPPED: Duration = Duration::from_secs(5);
 
 /// List, show and cancel jobs; read their results and logs
 #[derive(ClapArgs, Debug)]
@@ -67,7 +71,7 @@ Examples:
               value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LINES)))]
         tail: u32,
     },
-    /// Cancel a job that waits
+    /// Cancel a job; one that runs is stopped
     Cancel {
         /// The job's id
         id: JobId,
@@ -254,12 +258,20 @@ async fn cancel(
     reason: Option<String>,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let cancelled = client.cancel(id, reason).await?;
-    if output.is_json() {
-        output.document(&cancelled)?;
-    } else {
-        output.note(format!("job {id} is cancelled"));
+    let mut cancelled = client.cancel(id, reason).await?;
+    let runs = cancelled.state == JobState::Running;
+    if runs {
+        output.note(format!("job {id} runs: its node is told to stop it"));
+        cancelled.state = client.await_job(id, STOPPED).await?.state;
     }
+    if output.is_json() {
+        return Ok(output.document(&cancelled)?);
+    }
+    output.note(match cancelled.state {
+        JobState::Cancelled => format!("job {id} is cancelled"),
+        state if state.is_final() => format!("job {id} ended by itself: it is {state}"),
+        state => format!("job {id} is {state}; it is cancelled as soon as its node hears of it"),
+    });
     Ok(())
 }
 

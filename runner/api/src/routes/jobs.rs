@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use stokehold_domain::{Blob, JobId, JobState};
 use stokehold_queue::{CancelAnswer, JobFilter, JobRecord};
@@ -228,27 +228,32 @@ async fn list_logs(
     Ok(Json(lines.into_iter().map(LogLine::from).collect()))
 }
 
-/// Cancel a job that waits
+/// Cancel a job
 ///
-/// A job that runs is left alone.
+/// One that waits is cancelled at once. One that runs is stopped by its node, within a second or two, and is
+/// cancelled unless it ends by itself first.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/cancel", tag = "jobs", operation_id = "cancelJob",
     params(("id" = String, Path, description = "The job's id")),
     request_body = Option<CancelRequest>,
-    extensions(("x-problem-codes" = json!([Code::JobUnknown, Code::JobRunning, Code::JobEnded]))),
-    responses((status = 200, description = "The job is cancelled.", body = Cancelled)),
+    extensions(("x-problem-codes" = json!([Code::JobUnknown, Code::JobEnded]))),
+    responses(
+        (status = 200, description = "The job is cancelled.", body = Cancelled),
+        (status = 202, description = "The job runs, and its node is told to stop it.", body = Cancelled),
+    ),
 )]
 async fn cancel_job(
     State(state): State<ApiState>,
     PathParam(id): PathParam<JobId>,
     OptionalJsonBody(request): OptionalJsonBody<CancelRequest>,
-) -> Result<Json<Cancelled>, ApiError> {
+) -> Result<(StatusCode, Json<Cancelled>), ApiError> {
     let reason = request.reason.unwrap_or_else(|| "cancelled on request".to_owned());
     match state.database.cancel(id, &reason).await? {
-        CancelAnswer::Cancelled => Ok(Json(Cancelled { id, state: JobState::Cancelled })),
-        CancelAnswer::Running => {
-            Err(ApiError::new(Code::JobRunning, format!("Job {id} is running and was left alone."))
-                .hint("Cancel it again when it waits, or let it end."))
+        CancelAnswer::Cancelled => {
+            Ok((StatusCode::OK, Json(Cancelled { id, state: JobState::Cancelled })))
+        }
+        CancelAnswer::Requested => {
+            Ok((StatusCode::ACCEPTED, Json(Cancelled { id, state: JobState::Running })))
         }
         CancelAnswer::Ended(state) => {
             Err(ApiError::new(Code::JobEnded, format!("Job {id} is {state} already.")))

@@ -246,7 +246,7 @@ async fn waiting_requests_hold_no_connection() {
 }
 
 #[tokio::test]
-async fn only_a_job_that_waits_is_cancelled() {
+async fn a_job_that_waits_is_cancelled_and_one_that_runs_is_asked_to_stop() {
     let api = Api::start().await;
     api.kind("k").await;
     let id = api.job("k").await;
@@ -267,7 +267,10 @@ async fn only_a_job_that_waits_is_cancelled() {
     let path = format!("/v1/jobs/{id}/cancel");
     let runner = api.runner().await;
     let claimed = runner.claim(1).await;
-    api.post(&path, json!({})).await.is_problem(409, "job.running");
+    for _ in 0..2 {
+        let asked = api.post(&path, json!({})).await.is(202);
+        assert_eq!(asked, json!({ "id": id.to_string(), "state": "running" }));
+    }
     runner.complete(&claimed[0], None).await;
     api.post(&path, json!({})).await.is_problem(409, "job.ended");
     assert_eq!(api.get(&format!("/v1/jobs/{id}")).await.is(200)["state"], "completed");

@@ -274,13 +274,13 @@ pub struct CancelRequest {
     pub reason: Option<String>,
 }
 
-/// A job that was waiting and is cancelled now.
+/// What cancelling came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Cancelled {
     /// Its id.
     #[schema(value_type = String)]
     pub id: JobId,
-    /// Always `cancelled`.
+    /// `cancelled`, or `running` while the job is being stopped.
     #[schema(schema_with = job_state)]
     pub state: JobState,
 }

@@ -54,6 +54,7 @@ select
       where runner.state <> 'live'
         and exists (select from stokehold.claims claim where claim.runner_id = runner.id))
     as "dead_runners!",
+  exists (select from stokehold.cancels) as "cancels!",
   (select count(*) from stokehold.lanes) as "lanes!",
   (select kinds_version from stokehold.settings) as "kinds_version!",
   (select last_value from stokehold.positions) as "last_position!",

@@ -1,11 +1,11 @@
-//! Cancelling: what waits ends at once, what runs is left alone.
+//! Cancelling: what waits ends at once, for what runs a request is left.
 
 use std::time::Duration;
 
 use stokehold_domain::{JobId, JobState, Next};
-use stokehold_queue::{CancelAnswer, Fate, NewJob};
+use stokehold_queue::{CancelAnswer, CancelRequest, Fate, Hint, Horizon, NewJob, WakeListener};
 
-use crate::support::{Queue, completed, ended, job, lane, next_claim, retried};
+use crate::support::{PATIENCE, Queue, completed, ended, job, lane, next_claim, retried};
 
 #[tokio::test]
 async fn every_waiting_state_is_cancelled_at_once() {
@@ -52,17 +52,83 @@ async fn every_waiting_state_is_cancelled_at_once() {
     assert!(queue.database.attempts(available).await.unwrap().is_empty());
 }
 
+/// Requests that stand.
+async fn requests(queue: &Queue) -> Vec<i64> {
+    let requests = queue.database.cancel_requests().await.unwrap();
+    requests.into_iter().map(|request| request.job_id.0).collect()
+}
+
+/// What a look says of them.
+async fn cancels_seen(queue: &Queue) -> bool {
+    queue.database.tick(&mut Horizon::default(), None).await.unwrap().cancels
+}
+
 #[tokio::test]
-async fn a_running_job_is_left_alone() {
+async fn for_a_running_job_a_request_is_left_until_it_has_ended() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;
     let runner = queue.runner().await;
     let id = queue.job("work").await;
     let claimed = queue.claim_one(runner, kind).await;
-    let before = queue.everything().await;
-    assert_eq!(queue.database.cancel(id, "no").await.unwrap(), CancelAnswer::Running);
-    assert_eq!(queue.everything().await, before);
+    let mut waking = WakeListener::connect(&queue.database).await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(queue.database.cancel(id, "no").await.unwrap(), CancelAnswer::Requested);
+    }
+    let heard = tokio::time::timeout(PATIENCE, waking.heard()).await.unwrap().unwrap();
+    assert_eq!(heard, Hint::Cancel);
+    let asked = queue.database.cancel_requests().await.unwrap();
+    assert_eq!(asked, [CancelRequest { job_id: id, reason: "no".to_owned() }]);
+    assert!(cancels_seen(&queue).await);
+    // It runs: there is nothing to follow.
+    assert_eq!(queue.database.follow_cancels().await.unwrap(), 0);
+    assert_eq!(requests(&queue).await, [id.0]);
     assert_eq!(queue.settle(runner, completed(&claimed)).await, Fate::Applied);
+    assert_eq!(queue.database.follow_cancels().await.unwrap(), 0);
+    assert!(requests(&queue).await.is_empty());
+    assert!(!cancels_seen(&queue).await);
+    assert_eq!(queue.state(id).await, JobState::Completed);
+}
+
+#[tokio::test]
+async fn a_job_that_comes_to_wait_while_it_is_to_be_cancelled_is_not_tried_again() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    for delay in [Duration::ZERO, Duration::from_secs(60)] {
+        let id = queue.job("work").await;
+        let claimed = queue.claim_one(runner, kind).await;
+        assert_eq!(queue.database.cancel(id, "no").await.unwrap(), CancelAnswer::Requested);
+        queue.settle(runner, retried(&claimed, delay)).await;
+        assert_eq!(queue.database.follow_cancels().await.unwrap(), 1);
+        assert_eq!(queue.state(id).await, JobState::Cancelled);
+        assert_eq!(queue.ended(id).await.unwrap()["problem"]["message"], "no");
+        assert!(requests(&queue).await.is_empty());
+    }
+    assert_eq!(queue.value::<i64>("select count(*) from stokehold.ready").await, 0);
+}
+
+#[tokio::test]
+async fn the_sql_contract_cancels_in_the_callers_transaction_and_only_for_whom_it_is_granted() {
+    let queue = Queue::new().await;
+    queue.kind("work").await;
+    let id = queue.job("work").await;
+    let cancel = async |connection: &mut sqlx::PgConnection, id: JobId| -> String {
+        let call = sqlx::query_scalar("select stokehold.cancel($1, 'by hand')").bind(id.0);
+        call.fetch_one(connection).await.unwrap()
+    };
+    let mut caller = queue.pool.begin().await.unwrap();
+    assert_eq!(cancel(&mut caller, id).await, "cancelled");
+    caller.rollback().await.unwrap();
+    assert_eq!(queue.state(id).await, JobState::Available);
+    let mut caller = queue.pool.acquire().await.unwrap();
+    assert_eq!(cancel(&mut caller, id).await, "cancelled");
+    assert_eq!(cancel(&mut caller, id).await, "was-cancelled");
+    assert_eq!(cancel(&mut caller, JobId(-1)).await, "unknown");
+    assert_eq!(queue.ended(id).await.unwrap()["problem"]["message"], "by hand");
+    let granted = "select count(*) from pg_proc p, aclexplode(p.proacl) acl
+                   where p.pronamespace = 'stokehold'::regnamespace
+                     and p.proname in ('cancel', 'cancel_job') and acl.grantee = 0";
+    assert_eq!(queue.value::<i64>(granted).await, 0);
 }
 
 #[tokio::test]
@@ -110,7 +176,7 @@ async fn of_a_cancel_and_a_claim_that_race_exactly_one_wins() {
                 assert_eq!(queue.state(id).await, JobState::Cancelled);
                 cancelled += 1;
             }
-            CancelAnswer::Running => {
+            CancelAnswer::Requested => {
                 assert_eq!(claimed.len(), 1);
                 assert_eq!(queue.settle(runner, completed(&claimed[0])).await, Fate::Applied);
                 assert_eq!(queue.state(id).await, JobState::Completed);
@@ -144,7 +210,7 @@ async fn a_cancel_that_waits_for_a_claim_finds_the_job_running() {
         queue.until_blocked(1).await;
         claim.commit().await.unwrap();
     });
-    assert_eq!(answer.unwrap(), CancelAnswer::Running);
+    assert_eq!(answer.unwrap(), CancelAnswer::Requested);
     assert_eq!(queue.state(id).await, JobState::Running);
 }
 

@@ -152,7 +152,7 @@ async fn no_statement_performs_a_transition_that_the_table_lacks() {
         }
         if !allowed(Actor::Client).contains(&Cancelled) {
             let answer = queue.database.cancel(id, "no").await.unwrap();
-            assert_eq!(answer, CancelAnswer::Running);
+            assert_eq!(answer, CancelAnswer::Requested);
         }
         // A sweep of a fleet in which nobody died.
         queue.database.reap(LEASE).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use stokehold_domain::{Limits, Outcome, Verdict};
+use stokehold_domain::{Limits, Outcome, Problem, Verdict};
 use stokehold_sandbox::{Control, SandboxConfig, StopReason};
 
 use crate::guests::{self, SLEEPER, SPINNER};
@@ -33,7 +33,7 @@ async fn stopped_by(guest: &str, reason: StopReason) -> Outcome {
 async fn a_cancelled_guest_is_gone_within_a_second_whether_it_computes_or_sleeps() {
     for guest in [SPINNER, SLEEPER] {
         let outcome = stopped_by(guest, StopReason::Cancelled("by ann".into())).await;
-        assert_eq!(outcome, Outcome::Verdict(Verdict::Cancel("by ann".into())));
+        assert_eq!(outcome, Outcome::Cancelled(Problem::new("by ann")));
     }
 }
 
