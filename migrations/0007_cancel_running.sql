@@ -21,8 +21,9 @@ create table stokehold.cancels (
 -- First the lock, then looks that begin after it and see the row as it has become. An available job whose
 -- ready row is gone has been claimed.
 -- Indexes: jobs_pkey, ready_lanes, job_history_by_id. Locks: the rows of job and ready.
+-- With the caller's rights on the tables, which those of runners and API have.
 create function stokehold.cancel_job(job bigint, problem jsonb) returns text
-language plpgsql security definer
+language plpgsql
 set search_path = stokehold, pg_temp
 set plan_cache_mode = force_generic_plan
 set enable_seqscan = off
@@ -74,7 +75,7 @@ as $$
 $$;
 
 -- Whoever may enqueue may not therefore cancel: this is granted by itself.
-revoke execute on function stokehold.cancel_job, stokehold.cancel from public;
+revoke execute on function stokehold.cancel from public;
 
 -- Follows requests whose job does not run (any more): cancels it if it waits to be tried again, and
 -- forgets the request if it has ended. Answers how many were cancelled.

@@ -259,8 +259,7 @@ async fn cancel(
     output: &Output,
 ) -> anyhow::Result<()> {
     let mut cancelled = client.cancel(id, reason).await?;
-    let runs = cancelled.state == JobState::Running;
-    if runs {
+    if cancelled.state == JobState::Running {
         output.note(format!("job {id} runs: its node is told to stop it"));
         cancelled.state = client.await_job(id, STOPPED).await?.state;
     }
