@@ -35,6 +35,8 @@ const FOR_OUTCOMES: Duration = Duration::from_millis(2);
 const SLOT_WAIT: Duration = Duration::from_secs(2);
 /// Lanes that seem empty and are asked in one claim all the same, one job each: some 2 µs a lane.
 const PROBES: usize = 32;
+/// How often claims take such lanes along: claims of single jobs follow each other in less.
+const PROBE_EVERY: Duration = Duration::from_millis(2);
 /// A look that takes this long is not repeated at once, even if a job is due.
 const LONG_LOOK: Duration = Duration::from_millis(20);
 /// Such looks take no more than this part of a node's time: one over it.
@@ -57,6 +59,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>, offers: Offers
         look_again: false,
         hinted: HashSet::new(),
         quiet: VecDeque::new(),
+        probed_at: Instant::now(),
         prefetch: Prefetch::new(8 * session.config.batch),
         under_way: JoinSet::new(),
         asked_for: 0,
@@ -91,6 +94,7 @@ struct Claimer {
     hinted: HashSet<Lane>,
     /// Lanes that may be probed, in the order in which they are.
     quiet: VecDeque<Lane>,
+    probed_at: Instant,
     prefetch: Prefetch,
     under_way: JoinSet<Answer>,
     /// Jobs that the claims under way may bring.
@@ -337,7 +341,8 @@ impl Claimer {
             return false;
         }
         let mut asked = self.lanes.share(room);
-        if !self.announced {
+        if !self.announced && self.probed_at.elapsed() >= PROBE_EVERY {
+            self.probed_at = Instant::now();
             self.probe_quiet_lanes(&mut asked);
         }
         let (number, answered) = self.session.open_claims.next();

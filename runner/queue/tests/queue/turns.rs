@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use stokehold_domain::{Blob, JobState, Next};
-use stokehold_queue::{ClaimNumber, Ended, Fate, Plans};
+use serde_json::{Value, json};
+use stokehold_domain::{Blob, JobState, Next, Problem};
+use stokehold_queue::{ClaimNumber, Claimant, Claimed, Ended, Fate, LaneQuota, NewJob, Plans};
 
 use crate::settling::lines;
-use crate::support::{Queue, completed, ended, lane, next_claim, retried, under};
+use crate::support::{Queue, completed, ended, job, lane, next_claim, retried, under};
 
-const FUNCTION: &str = include_str!("../../../../migrations/0006_turn.sql");
+const FUNCTION: &str = include_str!("../../../../migrations/0008_turn_of_one.sql");
 const FINISH: &str = include_str!("../../src/sql/finish.sql");
 const CLAIM: &str = include_str!("../../src/sql/claim.sql");
 
@@ -81,6 +82,72 @@ async fn a_turn_refuses_late_outcomes_and_runners_whose_lease_is_over() {
         queue.database.turn(runner, &[completed(&job)], &next_claim(), &[lane(kind, 5)]).await;
     let turn = turn.unwrap();
     assert_eq!(turn.applied, [true]);
+    assert!(turn.claimed.is_empty());
+}
+
+#[tokio::test]
+async fn a_turn_of_one_leaves_the_same_record_as_settling_and_claims_the_same() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    let spec = NewJob {
+        priority: Some(0),
+        max_attempts: Some(9),
+        metadata: Some(json!({"of": "us"})),
+        payload: Blob { media_type: "a/b".into(), bytes: vec![0, 255] },
+        ..job("work")
+    };
+    queue.database.enqueue(&vec![spec; 4]).await.unwrap();
+    let held = queue.claim(runner, kind, 2).await;
+    let worst = |job: &Claimed| Ended {
+        result: Some(Blob { media_type: "c/d".into(), bytes: vec![254] }),
+        problem: Some(Problem::new("it broke")),
+        ..ended(job, "handler.permanent", Next::Finish(JobState::Discarded))
+    };
+    let number = next_claim();
+    let turn = queue.database.turn(runner, &[worst(&held[0])], &number, &[lane(kind, 1)]).await;
+    let turn = turn.unwrap();
+    assert_eq!(turn.applied, [true]);
+    assert_eq!(queue.settle(runner, worst(&held[1])).await, Fate::Applied);
+    let next = queue.claim_one(runner, kind).await;
+    let mut records = queue.rows("select * from stokehold.job_history order by id").await;
+    for record in &mut records {
+        for differs in ["id", "finished_at", "enqueued_at", "run_at"] {
+            assert!(record[differs].take() != Value::Null, "{differs}");
+        }
+    }
+    assert_eq!(records[0], records[1]);
+    // What is claimed is the same too, but for which job it is.
+    let (ours, other) = (&turn.claimed[0], &next);
+    assert_eq!(turn.claimed.len(), 1);
+    assert_eq!((ours.kind_id, ours.release, ours.attempt), (kind, other.release, 1));
+    assert_eq!((&ours.payload, &ours.metadata), (&other.payload, &other.metadata));
+    assert_eq!((ours.max_attempts, ours.priority, ours.lost), (9, 0, 0));
+    assert!(held[1].token < ours.token && ours.token < other.token && ours.id < other.id);
+}
+
+#[tokio::test]
+async fn a_turn_for_one_job_keeps_to_the_queues_served_and_to_kinds_with_a_release() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    let runner = queue.runner().await;
+    queue.jobs("work", 2).await;
+    let queues = ["other".to_owned()];
+    let elsewhere = Claimant { runner, queues: Some(&queues) };
+    let lanes = [lane(kind, 1)];
+    let turn = queue.database.turn(elsewhere, &[], &next_claim(), &lanes).await.unwrap();
+    assert!(turn.claimed.is_empty());
+    queue.run("update stokehold.kinds set active_release = null").await;
+    let turn = queue.database.turn(runner, &[], &next_claim(), &lanes).await.unwrap();
+    assert!(turn.claimed.is_empty());
+    queue.run("update stokehold.kinds set active_release = 1").await;
+    let queues = ["other".to_owned(), "default".to_owned()];
+    let here = Claimant { runner, queues: Some(&queues) };
+    let turn = queue.database.turn(here, &[], &next_claim(), &lanes).await.unwrap();
+    assert_eq!(turn.claimed.len(), 1);
+    // From the cursor on.
+    let behind = [LaneQuota { after_position: turn.claimed[0].position + 1, ..lanes[0] }];
+    let turn = queue.database.turn(runner, &[], &next_claim(), &behind).await.unwrap();
     assert!(turn.claimed.is_empty());
 }
 
