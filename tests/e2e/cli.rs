@@ -216,3 +216,90 @@ async fn a_running_job_is_stopped_by_cancelling_it_whatever_it_does() {
         served.stage.wait_for("the end of the request", left, |n| n == 0).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_found_counted_and_run_again_with_another_payload_or_release() {
+    let served = Served::start().await;
+    served.push("probe.wasm", "probe");
+    let broken =
+        served.run(&["enqueue", "probe", "--payload", "{\"do\": \"permanent\"}", "--wait"]);
+    assert_eq!(broken.code, 6, "{}", broken.err);
+    let id = "1";
+    let shown = served.run(&["job", "list", "--state", "discarded"]);
+    assert!(shown.out.contains("probe"), "{}", shown.out);
+    // Without a word that it is meant, nothing is done.
+    let filter = ["job", "retry", "--kind", "probe", "--outcome", "handler"];
+    let dry = served.run(&[&filter[..], &["--dry-run"]].concat());
+    assert_eq!((dry.code, dry.err.trim()), (0, "1 job would be retried"));
+    let asked = served.run(&filter);
+    assert_eq!(asked.code, 2, "{}", asked.err);
+    assert!(asked.err.contains("1 job would be retried; nothing was"), "{}", asked.err);
+    let nothing = served.run(&["job", "retry", "--yes"]);
+    assert_eq!(nothing.code, 4, "{}", nothing.err);
+    assert!(nothing.err.contains("nothing says which jobs"), "{}", nothing.err);
+    let by_id = ["job", "retry", id, "--payload", "{\"do\": \"ok\", \"value\": 7}"];
+    let again = served.run(&by_id);
+    assert_eq!(again.code, 0, "{}", again.err);
+    let new = again.out.trim();
+    let done = served.run(&["job", "wait", new]);
+    assert_eq!(done.code, 0, "{}", done.err);
+    let old = served.run(&["job", "get", id]);
+    assert!(old.out.contains(&format!("as job {new}")), "{}", old.out);
+    let twice = served.run(&by_id);
+    assert_eq!(twice.code, 4, "{}", twice.err);
+    assert!(twice.err.contains(&format!("was retried as job {new}")), "{}", twice.err);
+    let none = served.run(&[&filter[..], &["--yes"]].concat());
+    assert_eq!((none.code, none.err.trim()), (0, "0 jobs retried"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
+    let served = Served::start().await;
+    served.push("probe.wasm", "probe");
+    let paused = served.run(&["pause", "--queue", "default", "--reason", "repairs"]);
+    assert!(
+        paused.code == 0 && paused.out.contains("queue default"),
+        "{}{}",
+        paused.out,
+        paused.err
+    );
+    for _ in 0..3 {
+        let made = served.run(&["enqueue", "probe", "--payload", "{\"do\": \"ok\"}"]);
+        assert_eq!(made.code, 0, "{}", made.err);
+    }
+    // Longer than a node needs to see whatever there is.
+    tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
+    let waiting = "select count(*) from stokehold.live_jobs where state = 'available'";
+    assert_eq!(served.stage.number(waiting).await, 3);
+    let listed = served.run(&["pause"]);
+    assert!(listed.out.contains("repairs"), "{}", listed.out);
+    let cancelled =
+        served.run(&["job", "cancel", "--queue", "default", "--state", "running", "--yes"]);
+    assert_eq!((cancelled.code, cancelled.err.trim()), (0, "0 jobs cancelled"));
+    let resumed = served.run(&["resume", "--queue", "default"]);
+    assert_eq!((resumed.code, resumed.err.trim()), (0, "resumed"));
+    served.stage.wait_until_done().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_a_node_holds_in_advance_are_given_back_when_they_are_paused() {
+    let served = Served::start().await;
+    served.push("probe.wasm", "probe");
+    // More than run at once, so that some wait for a slot.
+    let jobs = vec![serde_json::json!({"do": "witness", "ms": 700}); 200];
+    served.stage.enqueue_many("probe", &jobs).await;
+    served.stage.wait_for_starts("runner", 1).await;
+    let paused = served.run(&["pause", "--kind", "probe"]);
+    assert_eq!(paused.code, 0, "{}", paused.err);
+    let running = "select count(*) from stokehold.live_jobs where state = 'running'";
+    served.stage.wait_for("what runs to end", running, |n| n == 0).await;
+    let started = served.stage.starts("runner").len();
+    let live = served.stage.number("select count(*) from stokehold.jobs").await;
+    assert_eq!(started as i64 + live, 200, "what had begun ended, and nothing else began");
+    let burnt = "select count(*) from stokehold.jobs where attempt > 0 or lost > 0";
+    assert_eq!(served.stage.number(burnt).await, 0);
+    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    assert_eq!(served.stage.starts("runner").len(), started);
+    served.run(&["resume", "--kind", "probe"]);
+    served.stage.wait_until_done().await;
+}

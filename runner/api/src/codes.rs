@@ -68,6 +68,10 @@ codes! {
     JobUnknown = "job.unknown", NOT_FOUND, "There is no such job";
     /// The job has ended.
     JobEnded = "job.ended", CONFLICT, "The job has ended";
+    /// The job has ended, and was run again.
+    JobRetried = "job.retried", CONFLICT, "The job was retried before";
+    /// The job completed, and nobody said to run even such again.
+    JobCompleted = "job.completed", CONFLICT, "The job is completed";
     /// The job has not ended, so there is no result yet.
     JobNotFinished = "job.not-finished", CONFLICT, "The job has not ended";
     /// The job ended without a result.

@@ -37,13 +37,31 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
                 .hint("Put what the handler reads into the payload."));
         }
     }
-    let payload = match (job.payload, job.payload_base64) {
+    let payload = payload(job.payload, job.payload_base64, job.media_type, base)?;
+    Ok(NewJob {
+        run_at: job.run_at,
+        priority: job.priority,
+        max_attempts: job.max_attempts,
+        metadata: job.metadata.map(Value::Object),
+        ..NewJob::new(job.kind, payload)
+    })
+}
+
+/// The input that a body at `base` gives as JSON or as bytes; `{}` if it gives none.
+pub(crate) fn payload(
+    json: Option<Box<RawValue>>,
+    base64: Option<String>,
+    media_type: Option<String>,
+    base: &str,
+) -> Result<Blob, ApiError> {
+    let at = |field: &str, detail: String| ApiError::field(&format!("{base}/{field}"), detail);
+    let payload = match (json, base64) {
         (Some(_), Some(_)) => {
             let why = "`payload` and `payload_base64` exclude each other".to_owned();
             return Err(at("payload_base64", why));
         }
         (json, None) => {
-            let media_type = job.media_type.unwrap_or_else(|| blob::JSON.to_owned());
+            let media_type = media_type.unwrap_or_else(|| blob::JSON.to_owned());
             if !blob::is_json(&media_type) || !blob::is_media_type(&media_type) {
                 let why = "`payload` is JSON: give other bytes as `payload_base64`".to_owned();
                 return Err(at("media_type", why));
@@ -55,7 +73,7 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
             let bytes = STANDARD
                 .decode(text)
                 .map_err(|error| at("payload_base64", format!("it is not base64: {error}")))?;
-            let media_type = job.media_type.unwrap_or_else(|| BYTES.to_owned());
+            let media_type = media_type.unwrap_or_else(|| BYTES.to_owned());
             check_media_type(&media_type).map_err(|why| at("media_type", why))?;
             let payload = Blob { media_type, bytes };
             check_json(&payload)
@@ -68,13 +86,7 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
         return Err(too_large("the payload", payload.bytes.len(), most, format!("{base}/payload"))
             .hint("Store the data elsewhere and enqueue a reference to it."));
     }
-    Ok(NewJob {
-        run_at: job.run_at,
-        priority: job.priority,
-        max_attempts: job.max_attempts,
-        metadata: job.metadata.map(Value::Object),
-        ..NewJob::new(job.kind, payload)
-    })
+    Ok(payload)
 }
 
 /// Refuses text that is not a media type.

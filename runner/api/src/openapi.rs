@@ -36,9 +36,10 @@ const ABOUT: &str = "Background jobs out of PostgreSQL, each in its own WebAssem
     is the id of the request. Ids are text. Requests refuse fields that they do not know; answers \
     may gain some.";
 
-const TAGS: [(&str, &str); 6] = [
-    ("jobs", "Make, look at and cancel jobs."),
+const TAGS: [(&str, &str); 7] = [
+    ("jobs", "Make, look at, cancel and retry jobs."),
     ("kinds", "What jobs are called, how they are treated and which release runs them."),
+    ("pauses", "Queues and kinds of which nothing is started for a while."),
     ("modules", "Uploaded handlers."),
     ("runners", "Who runs jobs."),
     ("keys", "API keys."),

@@ -1,5 +1,6 @@
 //! The routes, one file a group of endpoints, with the time that each group may take.
 
+mod bulk;
 mod enqueue;
 mod health;
 mod job_answers;
@@ -7,6 +8,7 @@ mod jobs;
 mod keys;
 mod kinds;
 mod modules;
+mod pauses;
 mod runners;
 
 use std::time::Duration;
@@ -45,6 +47,8 @@ pub(crate) fn keyed() -> OpenApiRouter<ApiState> {
         .merge(within(TIME_LIMIT_S, kinds::routes()))
         .merge(within(ENQUEUE_LIMIT_S, enqueue::routes()))
         .merge(within(JOBS_LIMIT_S, jobs::routes()))
+        .merge(within(JOBS_LIMIT_S, bulk::routes()))
+        .merge(within(TIME_LIMIT_S, pauses::routes()))
         .merge(within(TIME_LIMIT_S, runners::routes()))
         .merge(within(TIME_LIMIT_S, keys::routes()))
 }

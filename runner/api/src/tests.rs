@@ -3,6 +3,7 @@
 //! `STOKEHOLD_TEST_SERVER` names a throw-away server by a URL whose user may create databases.
 
 mod auth;
+mod bulk;
 mod description;
 mod enqueue;
 mod harness;

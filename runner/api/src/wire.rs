@@ -5,18 +5,21 @@
 //! durations and sizes are integers with the unit in their name, ids are text so that no client
 //! loses a digit.
 
+mod bulk;
 mod content;
 mod health;
 mod jobs;
 mod keys;
 mod kinds;
 mod modules;
+mod pauses;
 mod problem;
 mod runners;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+pub use bulk::{CancelMany, ManyDone, RetryMany, RetryRequest};
 pub use content::{Content, INLINE_RESULT_BYTES};
 pub use health::{Health, Readiness};
 pub use jobs::{
@@ -26,6 +29,7 @@ pub use jobs::{
 pub use keys::{CreatedKey, NewKey};
 pub use kinds::{Activation, KindChange, KindInfo, Limits, LimitsChange, NewRelease, ReleaseInfo};
 pub use modules::{ModuleInfo, PruneRequest, Pruned, UploadedModule};
+pub use pauses::{PauseInfo, PauseRequest, ResumeRequest, Resumed};
 pub use problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem};
 pub use runners::RunnerInfo;
 

@@ -269,6 +269,7 @@ impl Claimer {
         for lane in std::mem::take(&mut self.hinted) {
             self.activate(lane);
         }
+        self.session.give_back_of(&tick.paused);
         self.pace.looked(!tick.lanes.is_empty());
         self.session.releases.kinds_are_at(tick.kinds_version);
         if tick.dead_runners {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use stokehold_domain::{ClaimToken, JobId, RunnerId};
+use stokehold_domain::{ClaimToken, JobId, KindId, RunnerId};
 use stokehold_queue::{CancelRequest, Claimant, Claimed, Database, Ended};
 use stokehold_sandbox::{Control, Sandbox, StopReason};
 use tokio::runtime::Handle;
@@ -104,6 +104,13 @@ impl Session {
     pub(crate) fn hand_back(self: &Arc<Self>, jobs: Vec<Claimed>) {
         if !jobs.is_empty() {
             self.tasks.spawn(attempt::hand_back(Arc::clone(self), jobs));
+        }
+    }
+
+    /// Gives jobs of these kinds back that wait for a slot: somebody has paused the kinds.
+    pub(crate) fn give_back_of(self: &Arc<Self>, kinds: &[KindId]) {
+        if !kinds.is_empty() {
+            self.hand_back(self.slots.take_out(|job| kinds.contains(&job.kind_id)));
         }
     }
 

@@ -2,7 +2,8 @@
 //! told, sees the request at its next look at the latest, and stops the handler. A request stands until
 //! its job has ended: one that is to be tried again meanwhile is cancelled as it waits.
 
-use stokehold_domain::{JobId, JobState, Problem};
+use chrono::{DateTime, Utc};
+use stokehold_domain::{JobId, JobState, KindId, Problem};
 
 use crate::database::bounded;
 use crate::{Database, QueueError};
@@ -32,7 +33,86 @@ pub struct CancelRequest {
     pub reason: String,
 }
 
+/// Jobs that have not ended.
+#[derive(Clone, Debug, Default)]
+pub struct LiveFilter {
+    /// Only of this kind.
+    pub kind: Option<KindId>,
+    /// Only of the kinds in this queue.
+    pub queue: Option<String>,
+    /// Only in one of these states; empty for any.
+    pub states: Vec<JobState>,
+    /// Only such as were enqueued before this time.
+    pub enqueued_before: Option<DateTime<Utc>>,
+}
+
+/// What cancelling many found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CancelledMany {
+    /// Jobs that waited and are cancelled.
+    pub cancelled: i64,
+    /// Jobs that run and whose nodes are told.
+    pub requested: i64,
+    /// The last job that was looked at; there may be more behind it.
+    pub last: Option<JobId>,
+}
+
 impl Database {
+    /// How many live jobs the filter is true of and nobody has asked to cancel, counted up to `most`.
+    pub async fn count_live(&self, filter: &LiveFilter, most: i64) -> Result<i64, QueueError> {
+        let ids = self.live(filter, JobId(0), most).await?;
+        Ok(i64::try_from(ids.len()).unwrap_or(i64::MAX))
+    }
+
+    /// Cancels up to `most` of the live jobs behind `after` that the filter is true of, in order of id and
+    /// in one transaction.
+    pub async fn cancel_live(
+        &self,
+        filter: &LiveFilter,
+        reason: &str,
+        after: JobId,
+        most: i64,
+    ) -> Result<CancelledMany, QueueError> {
+        let ids = self.live(filter, after, most).await?;
+        let problem = serde_json::to_value(Problem::new(reason)).expect("a problem is strings");
+        let row = bounded!(self, "cancel jobs", |conn| {
+            sqlx::query!(
+            r#"select count(*) filter (where answer = 'cancelled') as "cancelled!",
+                 count(*) filter (where answer = 'requested') as "requested!"
+               from (select stokehold.cancel_job(id, $2) as answer from unnest($1::bigint[]) as id) done"#,
+            &ids,
+            problem
+        )
+        .fetch_one(conn)
+        })?;
+        Ok(CancelledMany {
+            cancelled: row.cancelled,
+            requested: row.requested,
+            last: ids.last().copied().map(JobId),
+        })
+    }
+
+    /// The ids of up to `most` live jobs behind `after` that the filter is true of, in order.
+    async fn live(
+        &self,
+        filter: &LiveFilter,
+        after: JobId,
+        most: i64,
+    ) -> Result<Vec<i64>, QueueError> {
+        let states: Vec<&str> = filter.states.iter().map(|state| state.as_str()).collect();
+        let states = (!states.is_empty()).then_some(states);
+        bounded!(self, "find live jobs", |conn| sqlx::query_file_scalar!(
+            "src/sql/live.sql",
+            filter.kind.map(|kind| kind.0),
+            filter.queue,
+            states.as_deref() as Option<&[&str]>,
+            filter.enqueued_before,
+            after.0,
+            most
+        )
+        .fetch_all(conn))
+    }
+
     /// Cancels the job if it waits, and leaves a request if it runs.
     pub async fn cancel(&self, id: JobId, reason: &str) -> Result<CancelAnswer, QueueError> {
         let problem = serde_json::to_value(Problem::new(reason)).expect("a problem is strings");

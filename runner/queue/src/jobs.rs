@@ -61,8 +61,12 @@ pub struct JobRecord {
     pub snoozes: u16,
     /// The runner that holds it or ended it.
     pub runner: Option<RunnerId>,
-    /// The release that ended it.
+    /// The release that ended it; while it lives, the one that it is pinned to.
     pub release: Option<i32>,
+    /// The ended job that it is a new try of.
+    pub retry_of: Option<JobId>,
+    /// The job that it was retried as.
+    pub retried_as: Option<JobId>,
     /// The input.
     pub payload: Blob,
     /// Pairs given at enqueue.
@@ -160,6 +164,8 @@ impl Database {
             snoozes: count(row.snoozes),
             runner: row.runner_id.map(RunnerId),
             release: row.release,
+            retry_of: row.retry_of.map(JobId),
+            retried_as: row.retried_as.map(JobId),
             payload: blob(row.media_type, row.payload),
             metadata: row.metadata,
             result: row.result.map(|bytes| blob(row.result_media_type, bytes)),

@@ -39,6 +39,8 @@ pub struct Kind {
     pub policy: KindPolicy,
     /// The release that new attempts run; `None` while there is none, and jobs wait.
     pub active_release: Option<i32>,
+    /// It, its queue or everything is paused.
+    pub paused: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
 }
@@ -101,7 +103,8 @@ impl Database {
                on conflict (name) do update set queue = excluded.queue, priority = excluded.priority,
                  max_attempts = excluded.max_attempts, backoff_base_ms = excluded.backoff_base_ms,
                  backoff_cap_ms = excluded.backoff_cap_ms
-               returning id, active_release, created_at, (xmax = 0) as "is_new!""#,
+               returning id, active_release, created_at, (xmax = 0) as "is_new!",
+                 coalesce(paused_until > clock_timestamp(), false) as "paused!""#,
             name,
             policy.queue,
             policy.priority,
@@ -116,6 +119,7 @@ impl Database {
             name: name.to_owned(),
             policy: policy.clone(),
             active_release: row.active_release,
+            paused: row.paused,
             created_at: row.created_at,
         };
         Ok((kind, row.is_new))
@@ -143,7 +147,8 @@ impl Database {
         let rows = bounded!(self, "read kinds", |conn| {
             sqlx::query!(
             r#"select id, name as "name!: String", queue as "queue!: String", priority, max_attempts,
-                 backoff_base_ms, backoff_cap_ms, active_release, created_at
+                 backoff_base_ms, backoff_cap_ms, active_release, created_at,
+                 coalesce(paused_until > clock_timestamp(), false) as "paused!"
                from stokehold.kinds where $1::text is null or name = $1 order by name limit 10000"#,
             name
         )
@@ -163,6 +168,7 @@ impl Database {
                     },
                 },
                 active_release: row.active_release,
+                paused: row.paused,
                 created_at: row.created_at,
             })
             .collect())

@@ -11,6 +11,20 @@ impl Database {
             r#"select made as "made!", dropped as "dropped!" from stokehold.keep_partitions()"#
         )
         .fetch_one(conn))?;
+        self.forget_retries().await?;
         Ok((kept.made, kept.dropped))
+    }
+
+    /// Drops the links from jobs whose record is gone.
+    async fn forget_retries(&self) -> Result<(), QueueError> {
+        bounded!(self, "forget old retries", |conn| {
+            sqlx::query!(
+                "delete from stokehold.retries retry
+             where retried_at < clock_timestamp() - interval '1 day'
+               and not exists (select from stokehold.job_history where id = retry.of_job)"
+            )
+            .execute(conn)
+        })?;
+        Ok(())
     }
 }

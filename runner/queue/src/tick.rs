@@ -44,6 +44,8 @@ pub struct Tick {
     pub dead_runners: bool,
     /// Running jobs are to be cancelled.
     pub cancels: bool,
+    /// Kinds that are paused.
+    pub paused: Vec<KindId>,
     /// Grows when what was remembered of kinds may be out of date.
     pub kinds_version: i64,
 }
@@ -100,6 +102,7 @@ impl Database {
             next_due: row.next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
             cancels: row.cancels,
+            paused: row.paused.into_iter().map(KindId).collect(),
             kinds_version: row.kinds_version,
         };
         Ok((tick, row.lanes))

@@ -129,13 +129,7 @@ async fn enqueue_many(
 
 impl Args {
     fn job(&self, now: DateTime<Utc>) -> anyhow::Result<NewJob> {
-        let run_at = match self.delay {
-            None => self.at,
-            Some(delay) => Some(
-                units::after(now, delay)
-                    .ok_or_else(|| Fault::usage("--in reaches past the end of time"))?,
-            ),
-        };
+        let run_at = run_at(self.at, self.delay, now)?;
         let metadata: Map<String, Value> = self
             .metadata
             .iter()
@@ -155,10 +149,23 @@ impl Args {
     }
 }
 
-/// A payload as the API takes it: JSON as it stands, anything else in base64.
-type Carried = (Option<Box<RawValue>>, Option<String>, Option<String>);
+/// When a job is to run: at a time, or after a delay.
+pub(super) fn run_at(
+    at: Option<DateTime<Utc>>,
+    delay: Option<Duration>,
+    now: DateTime<Utc>,
+) -> Result<Option<DateTime<Utc>>, Fault> {
+    let Some(delay) = delay else { return Ok(at) };
+    match units::after(now, delay) {
+        Some(at) => Ok(Some(at)),
+        None => Err(Fault::usage("--in reaches past the end of time")),
+    }
+}
 
-fn carried(payload: Blob) -> serde_json::Result<Carried> {
+/// A payload as the API takes it: JSON as it stands, anything else in base64.
+pub(super) type Carried = (Option<Box<RawValue>>, Option<String>, Option<String>);
+
+pub(super) fn carried(payload: Blob) -> serde_json::Result<Carried> {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
     if payload.media_type == blob::JSON {

@@ -1,7 +1,6 @@
-//! `stokehold job`: list, show, cancel and wait for jobs; read results and logs.
+//! `stokehold job`: list, show and wait for jobs; read results and logs.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::{Args as ClapArgs, Subcommand};
@@ -12,18 +11,15 @@ use stokehold_domain::{JobId, JobState};
 use super::kind::kind_name;
 use super::output::{Output, or_dash};
 use super::server::Server;
-use super::{follow, job_view, units};
+use super::{follow, job_bulk, job_view, units};
 use crate::client::{Client, JobQuery};
 
 /// Jobs on one page when all are asked for; the most that the API gives.
 const PAGE: usize = 500;
 /// The most log lines that the API gives.
 const MAX_LINES: u32 = 10_000;
-/// How long to wait until a running job that was cancelled is gone. Its node is told at once, and hears of
-/// it after a second if that is lost; its handler has a second then.
-const STOPPED: Duration = Duration::from_secs(5);
 
-/// List, show and cancel jobs; read their results and logs
+/// List, show, cancel and retry jobs; read their results and logs
 #[derive(ClapArgs, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -71,14 +67,8 @@ Examples:
               value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LINES)))]
         tail: u32,
     },
-    /// Cancel a job; one that runs is stopped
-    Cancel {
-        /// The job's id
-        id: JobId,
-        /// Why; kept with the job
-        #[arg(long, value_name = "TEXT")]
-        reason: Option<String>,
-    },
+    Retry(job_bulk::RetryArgs),
+    Cancel(job_bulk::CancelArgs),
 }
 
 #[derive(ClapArgs, Debug)]
@@ -118,7 +108,8 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
         }
         What::Wait { id, output: file } => follow::one(&client, id, file.as_deref(), output).await,
         What::Logs { id, tail } => logs(&client, id, tail, output).await,
-        What::Cancel { id, reason } => cancel(&client, id, reason, output).await,
+        What::Retry(wish) => job_bulk::retry(&client, &wish, output).await,
+        What::Cancel(wish) => job_bulk::cancel(&client, &wish, output).await,
     }
 }
 
@@ -250,28 +241,6 @@ async fn logs(client: &Client, id: JobId, tail: u32, output: &Output) -> anyhow:
 
 fn is_another_attempt(previous: &LogLine, line: &LogLine) -> bool {
     (previous.attempt, previous.started_at) != (line.attempt, line.started_at)
-}
-
-async fn cancel(
-    client: &Client,
-    id: JobId,
-    reason: Option<String>,
-    output: &Output,
-) -> anyhow::Result<()> {
-    let mut cancelled = client.cancel(id, reason).await?;
-    if cancelled.state == JobState::Running {
-        output.note(format!("job {id} runs: its node is told to stop it"));
-        cancelled.state = client.await_job(id, STOPPED).await?.state;
-    }
-    if output.is_json() {
-        return Ok(output.document(&cancelled)?);
-    }
-    output.note(match cancelled.state {
-        JobState::Cancelled => format!("job {id} is cancelled"),
-        state if state.is_final() => format!("job {id} ended by itself: it is {state}"),
-        state => format!("job {id} is {state}; it is cancelled as soon as its node hears of it"),
-    });
-    Ok(())
 }
 
 #[cfg(test)]

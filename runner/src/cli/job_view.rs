@@ -49,6 +49,8 @@ pub(super) fn fields(job: &Job, now: DateTime<Utc>) -> Vec<(&'static str, String
     add("snoozes", (job.snoozes > 0).then(|| job.snoozes.to_string()));
     add("lost", (job.lost > 0).then(|| format!("{} under it", counted(job.lost.into(), "node"))));
     add("release", job.release.map(|number| number.to_string()));
+    add("retry of", job.retry_of.map(|id| format!("job {id}")));
+    add("retried", job.retried_as.map(|id| format!("as job {id}")));
     add("runner", job.runner.map(|id| id.to_string()));
     add("used", job.receipt.as_ref().map(receipt));
     add("metadata", job.metadata.as_ref().filter(|data| !data.is_null()).map(Value::to_string));

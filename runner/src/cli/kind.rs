@@ -121,7 +121,7 @@ async fn list(client: &Client, output: &Output) -> anyhow::Result<()> {
             [
                 kind.name.clone(),
                 kind.queue.clone(),
-                or_dash(kind.active_release),
+                release(kind),
                 kind.priority.to_string(),
                 kind.max_attempts.to_string(),
                 backoff(kind),
@@ -201,13 +201,19 @@ fn show(kind: &KindInfo, output: &Output) -> anyhow::Result<()> {
     output.fields(&[
         ("kind", kind.name.clone()),
         ("queue", kind.queue.clone()),
-        ("release", or_dash(kind.active_release)),
+        ("release", release(kind)),
         ("priority", kind.priority.to_string()),
         ("attempts", kind.max_attempts.to_string()),
         ("backoff", backoff(kind)),
         ("made", units::relative(kind.created_at, Utc::now())),
     ])?;
     Ok(())
+}
+
+/// What runs of it now.
+fn release(kind: &KindInfo) -> String {
+    let number = or_dash(kind.active_release);
+    if kind.paused { format!("{number} (paused)") } else { number }
 }
 
 fn backoff(kind: &KindInfo) -> String {

@@ -10,6 +10,7 @@ mod exit;
 pub(crate) mod fault;
 mod follow;
 mod job;
+mod job_bulk;
 mod job_view;
 mod key;
 mod kind;
@@ -17,6 +18,7 @@ mod limits;
 mod migrate;
 mod module;
 pub(crate) mod output;
+mod pause;
 pub(crate) mod payload;
 mod push;
 mod run;
@@ -96,6 +98,8 @@ enum Command {
     Run(run::Args),
     Job(job::Args),
     Kind(kind::Args),
+    Pause(pause::PauseArgs),
+    Resume(pause::ResumeArgs),
     Module(module::Args),
     Key(key::Args),
     /// Run a runner node, or list those there are
@@ -183,6 +187,8 @@ impl Command {
             Command::Run(args) => interruptible(run::run(args, output)).await,
             Command::Job(args) => interruptible(job::run(args, output)).await,
             Command::Kind(args) => interruptible(kind::run(args, output)).await,
+            Command::Pause(args) => interruptible(pause::pause(args, output)).await,
+            Command::Resume(args) => interruptible(pause::resume(args, output)).await,
             Command::Module(args) => interruptible(module::run(args, output)).await,
             Command::Key(args) => interruptible(key::run(args, output)).await,
             Command::Migrate(args) => interruptible(migrate::run(args, output)).await,

@@ -1,6 +1,5 @@
 //! `stokehold module`: what is uploaded, and deleting what nothing uses.
 
-use std::io::{self, Write};
 use std::time::Duration;
 
 use chrono::Utc;
@@ -8,7 +7,6 @@ use clap::{Args as ClapArgs, Subcommand};
 use serde_json::Value;
 use stokehold_api::wire::{ModuleInfo, PruneRequest, Pruned};
 
-use super::fault::Fault;
 use super::output::Output;
 use super::server::Server;
 use super::text::counted;
@@ -93,23 +91,13 @@ async fn prune(client: &Client, wish: &PruneArgs, output: &Output) -> anyhow::Re
     if found.digests.is_empty() || wish.dry_run {
         return tell(&found, output);
     }
-    if !wish.yes && !confirmed(&found, output)? {
+    let number = counted(found.digests.len(), "unused module");
+    let (question, would) = (format!("Delete {number}"), format!("{number} would be deleted"));
+    if !wish.yes && !output.confirm(&question, &would)? {
         output.note("nothing was deleted");
         return Ok(());
     }
     tell(&client.prune_modules(&request(false)).await?, output)
-}
-
-fn confirmed(found: &Pruned, output: &Output) -> anyhow::Result<bool> {
-    let number = counted(found.digests.len(), "unused module");
-    if !output.is_interactive() {
-        let fault = Fault::usage(format!("{number} would be deleted; nothing was"));
-        return Err(fault.hint("Say --yes to delete without a question.").into());
-    }
-    write!(io::stderr(), "Delete {number}? [y/N] ")?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 fn tell(pruned: &Pruned, output: &Output) -> anyhow::Result<()> {

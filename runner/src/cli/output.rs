@@ -9,6 +9,7 @@ use comfy_table::{
 use console::Style;
 use serde::Serialize;
 
+use super::fault::Fault;
 use super::text::{block, escape_json, one_line};
 
 /// Blanks between columns.
@@ -81,6 +82,19 @@ impl Output {
     /// A remark for whoever watches, on stderr. That nobody can read it is no failure.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         drop(writeln!(io::stderr().lock(), "{}", text.as_ref()));
+    }
+
+    /// Asks before something that cannot be undone; where nobody can answer, it is refused with `would`, which
+    /// says what would be done.
+    pub(crate) fn confirm(&self, question: &str, would: &str) -> anyhow::Result<bool> {
+        if !self.is_interactive() {
+            let fault = Fault::usage(format!("{would}; nothing was"));
+            return Err(fault.hint("Say --yes to do it without a question.").into());
+        }
+        write!(io::stderr(), "{question}? [y/N] ")?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
     }
 
     /// Rows under a header, as wide as the terminal. Every cell is made fit to print.

@@ -25,6 +25,11 @@ pub(crate) struct PayloadArgs {
 }
 
 impl PayloadArgs {
+    /// Whether one is given, or only what it is.
+    pub(crate) fn is_given(&self) -> bool {
+        self.payload.is_some() || self.media_type.is_some()
+    }
+
     /// Reads the input and checks what can be checked here.
     pub(crate) fn read(&self) -> anyhow::Result<Blob> {
         let source = self.payload.as_deref().unwrap_or("{}");

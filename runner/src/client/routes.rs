@@ -6,9 +6,10 @@ use bytes::Bytes;
 use reqwest::{Method, header};
 use serde::Serialize;
 use stokehold_api::wire::{
-    Activation, Attempt, CancelRequest, Cancelled, CreatedKey, Enqueued, EnqueuedBatch, Job,
-    JobBatch, JobPage, KindChange, KindInfo, List, LogLine, ModuleInfo, NewJob, NewKey, NewRelease,
-    PruneRequest, Pruned, ReleaseInfo, RunnerInfo, UploadedModule,
+    Activation, Attempt, CancelMany, CancelRequest, Cancelled, CreatedKey, Enqueued, EnqueuedBatch,
+    Job, JobBatch, JobPage, KindChange, KindInfo, List, LogLine, ManyDone, ModuleInfo, NewJob,
+    NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest, Pruned, ReleaseInfo, ResumeRequest,
+    Resumed, RetryMany, RetryRequest, RunnerInfo, UploadedModule,
 };
 use stokehold_domain::{JobId, JobState};
 
@@ -160,6 +161,42 @@ impl Client {
     ) -> Result<Cancelled, ClientError> {
         let call = self.call(Method::POST, &["jobs", &id.to_string(), "cancel"]);
         self.read(call.json(&CancelRequest { reason })).await
+    }
+
+    /// Runs an ended job again.
+    pub(crate) async fn retry(
+        &self,
+        id: JobId,
+        wish: &RetryRequest,
+    ) -> Result<Enqueued, ClientError> {
+        self.read(self.call(Method::POST, &["jobs", &id.to_string(), "retry"]).json(wish)).await
+    }
+
+    /// Runs ended jobs again, or counts them.
+    pub(crate) async fn retry_many(&self, wish: &RetryMany) -> Result<ManyDone, ClientError> {
+        let call = self.call(Method::POST, &["jobs", "retry"]).limit(BATCH_LIMIT);
+        self.read(call.json(wish)).await
+    }
+
+    /// Cancels jobs, or counts them.
+    pub(crate) async fn cancel_many(&self, wish: &CancelMany) -> Result<ManyDone, ClientError> {
+        let call = self.call(Method::POST, &["jobs", "cancel"]).limit(BATCH_LIMIT);
+        self.read(call.json(wish)).await
+    }
+
+    /// What is paused.
+    pub(crate) async fn pauses(&self) -> Result<List<PauseInfo>, ClientError> {
+        self.read(self.call(Method::GET, &["pauses"])).await
+    }
+
+    /// Pauses, and says what is paused then.
+    pub(crate) async fn pause(&self, wish: &PauseRequest) -> Result<List<PauseInfo>, ClientError> {
+        self.read(self.call(Method::POST, &["pause"]).json(wish)).await
+    }
+
+    /// Resumes.
+    pub(crate) async fn resume(&self, wish: &ResumeRequest) -> Result<Resumed, ClientError> {
+        self.read(self.call(Method::POST, &["resume"]).json(wish)).await
     }
 
     /// Runners that live or ended lately.

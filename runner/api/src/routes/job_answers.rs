@@ -50,6 +50,8 @@ impl From<JobRecord> for Job {
             receipt: job.receipt.map(Into::into),
             runner: job.runner,
             release: job.release,
+            retry_of: job.retry_of,
+            retried_as: job.retried_as,
             payload: Content::of(&job.payload, usize::MAX),
             metadata: job.metadata,
             result_url: job.result.as_ref().map(|_| result_url(id)),

@@ -29,6 +29,9 @@ pub(super) const MOST_WAIT_S: u64 = 60;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// The reason of whoever gives none.
+pub(super) const CANCELLED_ON_REQUEST: &str = "cancelled on request";
+
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_jobs))
@@ -247,8 +250,8 @@ async fn cancel_job(
     PathParam(id): PathParam<JobId>,
     OptionalJsonBody(request): OptionalJsonBody<CancelRequest>,
 ) -> Result<(StatusCode, Json<Cancelled>), ApiError> {
-    let reason = request.reason.unwrap_or_else(|| "cancelled on request".to_owned());
-    match state.database.cancel(id, &reason).await? {
+    let reason = request.reason.as_deref().unwrap_or(CANCELLED_ON_REQUEST);
+    match state.database.cancel(id, reason).await? {
         CancelAnswer::Cancelled => {
             Ok((StatusCode::OK, Json(Cancelled { id, state: JobState::Cancelled })))
         }
@@ -266,7 +269,7 @@ async fn find(state: &ApiState, id: JobId) -> Result<JobRecord, ApiError> {
     state.database.job(id).await?.ok_or_else(|| unknown(id))
 }
 
-fn unknown(id: JobId) -> ApiError {
+pub(super) fn unknown(id: JobId) -> ApiError {
     ApiError::new(Code::JobUnknown, format!("There is no job {id}."))
         .hint("It may have ended and be over the age that history is kept.")
 }

@@ -220,6 +220,7 @@ impl From<Kind> for KindInfo {
             backoff_base_ms: kind.policy.retry.backoff.base_ms,
             backoff_cap_ms: kind.policy.retry.backoff.cap_ms,
             active_release: kind.active_release,
+            paused: kind.paused,
             created_at: kind.created_at,
         }
     }

@@ -163,9 +163,17 @@ pub struct Job {
     #[serde(default)]
     #[schema(value_type = Option<String>)]
     pub runner: Option<RunnerId>,
-    /// The release that ended it.
+    /// The release that ended it; while it lives, the one that it is pinned to.
     #[serde(default)]
     pub release: Option<i32>,
+    /// The ended job that it is a new try of.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub retry_of: Option<JobId>,
+    /// The job that it was retried as.
+    #[serde(default)]
+    #[schema(value_type = Option<String>)]
+    pub retried_as: Option<JobId>,
     /// The input.
     pub payload: Content,
     /// Pairs given at enqueue.

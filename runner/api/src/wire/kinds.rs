@@ -24,6 +24,9 @@ pub struct KindInfo {
     /// The release that new attempts run; none while there is none, and jobs wait.
     #[serde(default)]
     pub active_release: Option<i32>,
+    /// It, its queue or everything is paused: nothing of it is started.
+    #[serde(default)]
+    pub paused: bool,
     /// When it was made.
     pub created_at: DateTime<Utc>,
 }

@@ -20,6 +20,7 @@ with picked as materialized (
     select active_release as release
     from stokehold.kinds
     where id = lane.kind_id and active_release is not null and ($8::text[] is null or queue = any($8))
+      and (paused_until is null or paused_until <= clock_timestamp())
     limit 1
   ) kind
   cross join lateral (
@@ -47,6 +48,7 @@ select job.id as "id!", job.kind_id as "kind_id!", job.priority as "priority!",
   picked.position as "position!", (select token from claimed) as "token!",
   job.attempt + 1 as "attempt!", job.max_attempts as "max_attempts!", job.snoozes as "snoozes!",
   job.lost as "lost!", job.media_type, job.payload as "payload!", job.metadata, job.last_problem,
-  job.enqueued_at as "enqueued_at!", job.run_at as "run_at!", picked.release as "release!"
+  job.enqueued_at as "enqueued_at!", job.run_at as "run_at!",
+  coalesce(job.pinned_release, picked.release) as "release!"
 from picked
 cross join lateral (select * from stokehold.jobs where id = picked.job_id limit 1) job

@@ -6,7 +6,8 @@ select job.id as "id!", job.kind_id as "kind_id!", job.priority as "priority!",
   job.max_attempts as "max_attempts!", job.snoozes as "snoozes!", job.lost as "lost!",
   job.media_type, job.payload as "payload!", job.metadata, job.last_problem,
   job.enqueued_at as "enqueued_at!", job.run_at as "run_at!",
-  (select active_release from stokehold.kinds where id = job.kind_id) as "release!"
+  coalesce(job.pinned_release, (select active_release from stokehold.kinds where id = job.kind_id))
+    as "release!"
 from stokehold.claims claim
 cross join unnest(claim.job_ids) as held(id)
 cross join lateral (

@@ -2,7 +2,7 @@
 -- $1 queues served, null for all; $2 most due jobs to release; $3..$5 the lanes to look into as arrays:
 -- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
 -- Indexes: jobs_due for what is due, ready_lanes for the first job of each lane, runners_live for
--- expired leases, claims_pkey for what dead runners hold.
+-- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused.
 -- Locks: the due rows, skipping those another node releases.
 with due as materialized (
   select id
@@ -33,6 +33,7 @@ with due as materialized (
   select lane.kind_id, lane.priority, min(lane.position) as position,
     -- Lanes that nothing may be claimed from are told too: they are not empty.
     coalesce((select active_release is not null and ($1::text[] is null or queue = any($1))
+        and (paused_until is null or paused_until <= clock_timestamp())
       from stokehold.kinds where id = lane.kind_id), false) as open
   from (select kind_id, priority, position from first
     union all select distinct kind_id, priority, null::bigint from released) lane
@@ -55,6 +56,8 @@ select
         and exists (select from stokehold.claims claim where claim.runner_id = runner.id))
     as "dead_runners!",
   exists (select from stokehold.cancels) as "cancels!",
+  coalesce((select array_agg(id) from stokehold.kinds where paused_until > clock_timestamp()), '{}')
+    as "paused!",
   (select count(*) from stokehold.lanes) as "lanes!",
   (select kinds_version from stokehold.settings) as "kinds_version!",
   (select last_value from stokehold.positions) as "last_position!",

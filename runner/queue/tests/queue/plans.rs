@@ -19,6 +19,9 @@ const RECLAIM: &str = include_str!("../../src/sql/reclaim.sql");
 const FORGET_CLAIMS: &str = include_str!("../../src/sql/forget_claims.sql");
 const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
 
+const ENDED: &str = include_str!("../../src/sql/ended.sql");
+const LIVE: &str = include_str!("../../src/sql/live.sql");
+
 /// One step of a plan: what it does, to which table, by which index.
 #[derive(Debug)]
 struct Step {
@@ -292,6 +295,12 @@ async fn the_regular_look_and_the_answers_after_a_fault_scan_no_table_either() {
             (RECLAIM, format!("{runner}, 1"), &["claims_pkey", "jobs_pkey"]),
             (FATE, fate(1), &["jobs_pkey"]),
             (FATE, fate(500), &["jobs_pkey"]),
+            (
+                ENDED,
+                "null, array['discarded'], null, null, null, 0, 1000".into(),
+                &["retries_pkey"],
+            ),
+            (LIVE, "null, null, null, null, 0, 1000".into(), &["jobs_pkey"]),
         ] {
             let steps = plan(&queue, sql, &arguments).await;
             for index in indexes {

@@ -2,7 +2,8 @@
 -- does for such a turn, a third was starting the plans of the statements that take many.
 -- Locks: none that matter, a function is replaced by one that takes and gives the same.
 
--- As before, and: where there is one of a thing it is looked up by itself. The guards are the same.
+-- As before, and: where there is one of a thing it is looked up by itself, with the same guards. Nothing is
+-- claimed of a kind that is paused, and a job that is pinned to a release runs that.
 create or replace function stokehold.turn(
   runner bigint,
   bigint[], bigint[], bigint[], int[], text[], text[], bytea[], text[], text[], bigint[], bigint[],
@@ -91,6 +92,7 @@ begin
       where runner.id = $1 and runner.state = 'live' and runner.lease_expires_at > clock_timestamp()
         and kind.id = $16[1] and kind.active_release is not null
         and ($21::text[] is null or kind.queue = any($21))
+        and (kind.paused_until is null or kind.paused_until <= clock_timestamp())
         and ready.kind_id = $16[1] and ready.priority = $17[1] and ready.position > $18[1]
       order by ready.position
       limit 1
@@ -108,7 +110,7 @@ begin
     select null::bigint, null::bigint, job.id, job.kind_id, job.priority, taken.position, made,
       job.attempt + 1, job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata,
       job.last_problem, job.enqueued_at, job.run_at,
-      taken.release
+      coalesce(job.pinned_release, taken.release)
     from stokehold.jobs job where job.id = taken.job_id;
     return;
   end if;
@@ -123,6 +125,7 @@ begin
       select active_release as release
       from stokehold.kinds
       where id = lane.kind_id and active_release is not null and ($21::text[] is null or queue = any($21))
+        and (paused_until is null or paused_until <= clock_timestamp())
       limit 1
     ) kind
     cross join lateral (
@@ -149,7 +152,7 @@ begin
   select null::bigint, null::bigint, job.id, job.kind_id, job.priority, picked.position,
     (select token from claimed), job.attempt + 1, job.max_attempts, job.snoozes, job.lost,
     job.media_type, job.payload, job.metadata, job.last_problem, job.enqueued_at, job.run_at,
-    picked.release
+    coalesce(job.pinned_release, picked.release)
   from picked
   cross join lateral (select * from stokehold.jobs where id = picked.job_id limit 1) job;
 end
