@@ -267,6 +267,16 @@ async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
         let made = served.run(&["enqueue", "probe", "--payload", "{\"do\": \"ok\"}"]);
         assert_eq!(made.code, 0, "{}", made.err);
     }
+    let edited =
+        served.run(&["job", "edit", "1", "--payload", "{\"do\": \"ok\", \"value\": 5}", "--now"]);
+    assert!(
+        edited.code == 0 && edited.out.contains("\"value\": 5"),
+        "{}{}",
+        edited.out,
+        edited.err
+    );
+    let nothing = served.run(&["job", "edit", "1"]);
+    assert!(nothing.code == 2 && nothing.err.contains("nothing says what"), "{}", nothing.err);
     // Longer than a node needs to see whatever there is.
     tokio::time::sleep(std::time::Duration::from_millis(1_500)).await;
     let waiting = "select count(*) from stokehold.live_jobs where state = 'available'";
@@ -279,6 +289,9 @@ async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     let resumed = served.run(&["resume", "--queue", "default"]);
     assert_eq!((resumed.code, resumed.err.trim()), (0, "resumed"));
     served.stage.wait_until_done().await;
+    assert_eq!(served.run(&["job", "result", "1"]).out.trim(), "5");
+    let late = served.run(&["job", "edit", "1", "--now"]);
+    assert_eq!(late.code, 4, "{}", late.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -68,6 +68,8 @@ codes! {
     JobUnknown = "job.unknown", NOT_FOUND, "There is no such job";
     /// The job has ended.
     JobEnded = "job.ended", CONFLICT, "The job has ended";
+    /// The job runs, and only what waits can be changed.
+    JobRuns = "job.runs", CONFLICT, "The job runs";
     /// The job has ended, and was run again.
     JobRetried = "job.retried", CONFLICT, "The job was retried before";
     /// The job completed, and nobody said to run even such again.

@@ -26,16 +26,7 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
     check_name("kind", &job.kind).map_err(|error| at("kind", error.to_string()))?;
     check_numbers(job.priority, job.max_attempts).map_err(|(field, why)| at(field, why))?;
     if let Some(metadata) = &job.metadata {
-        let pointer = format!("{base}/metadata");
-        if let Some(pointer) = find_nul(metadata, &pointer) {
-            let why = "metadata holds the character U+0000, which PostgreSQL cannot store";
-            return Err(ApiError::field(&pointer, why));
-        }
-        let bytes = serde_json::to_vec(metadata).map_or(usize::MAX, |json| json.len());
-        if bytes > METADATA_BYTES {
-            return Err(too_large("metadata", bytes, METADATA_BYTES, pointer)
-                .hint("Put what the handler reads into the payload."));
-        }
+        check_metadata(metadata, base)?;
     }
     let payload = payload(job.payload, job.payload_base64, job.media_type, base)?;
     Ok(NewJob {
@@ -45,6 +36,22 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
         metadata: job.metadata.map(Value::Object),
         ..NewJob::new(job.kind, payload)
     })
+}
+
+/// Another input, if a body gives one.
+pub(crate) fn other_payload(
+    json: Option<Box<RawValue>>,
+    base64: Option<String>,
+    media_type: Option<String>,
+) -> Result<Option<Blob>, ApiError> {
+    match (&json, &base64, &media_type) {
+        (None, None, None) => Ok(None),
+        (None, None, Some(_)) => {
+            let why = "`media_type` says what another payload is, and there is none";
+            Err(ApiError::field("/media_type", why))
+        }
+        _ => payload(json, base64, media_type, "").map(Some),
+    }
 }
 
 /// The input that a body at `base` gives as JSON or as bytes; `{}` if it gives none.
@@ -87,6 +94,21 @@ pub(crate) fn payload(
             .hint("Store the data elsewhere and enqueue a reference to it."));
     }
     Ok(payload)
+}
+
+/// Refuses metadata that cannot be stored.
+pub(crate) fn check_metadata(metadata: &Map<String, Value>, base: &str) -> Result<(), ApiError> {
+    let pointer = format!("{base}/metadata");
+    if let Some(pointer) = find_nul(metadata, &pointer) {
+        let why = "metadata holds the character U+0000, which PostgreSQL cannot store";
+        return Err(ApiError::field(&pointer, why));
+    }
+    let bytes = serde_json::to_vec(metadata).map_or(usize::MAX, |json| json.len());
+    if bytes > METADATA_BYTES {
+        return Err(too_large("metadata", bytes, METADATA_BYTES, pointer)
+            .hint("Put what the handler reads into the payload."));
+    }
+    Ok(())
 }
 
 /// Refuses text that is not a media type.

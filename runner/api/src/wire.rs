@@ -19,7 +19,7 @@ mod runners;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use bulk::{CancelMany, ManyDone, RetryMany, RetryRequest};
+pub use bulk::{CancelMany, JobChange, ManyDone, RetryMany, RetryRequest};
 pub use content::{Content, INLINE_RESULT_BYTES};
 pub use health::{Health, Readiness};
 pub use jobs::{

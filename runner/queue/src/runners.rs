@@ -125,20 +125,9 @@ impl Database {
 
     /// Runners that live or ended within the last day, newest first.
     pub async fn runners(&self) -> Result<Vec<RunnerRecord>, QueueError> {
-        let rows = bounded!(self, "list runners", |conn| sqlx::query!(
-            r#"select runner.id, runner.name, runner.version, runner.queues, runner.slots,
-                 case when runner.state = 'live' and runner.lease_expires_at < clock_timestamp()
-                   then 'dead' else runner.state end as "state!",
-                 runner.registered_at, runner.beat_at,
-                 (select count(*) from stokehold.claims claim
-                    cross join unnest(claim.job_ids) as held(id)
-                    join stokehold.jobs job on job.id = held.id
-                    where claim.runner_id = runner.id and job.token < claim.token) as "running!"
-               from stokehold.runners runner
-               where runner.state = 'live' or runner.ended_at > clock_timestamp() - interval '1 day'
-               order by runner.id desc limit 1000"#
-        )
-        .fetch_all(conn))?;
+        let rows =
+            bounded!(self, "list runners", |conn| sqlx::query_file!("src/sql/list_runners.sql")
+                .fetch_all(conn))?;
         Ok(rows
             .into_iter()
             .map(|row| RunnerRecord {

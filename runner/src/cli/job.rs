@@ -11,7 +11,7 @@ use stokehold_domain::{JobId, JobState};
 use super::kind::kind_name;
 use super::output::{Output, or_dash};
 use super::server::Server;
-use super::{follow, job_bulk, job_view, units};
+use super::{follow, job_bulk, job_edit, job_view, units};
 use crate::client::{Client, JobQuery};
 
 /// Jobs on one page when all are asked for; the most that the API gives.
@@ -19,7 +19,7 @@ const PAGE: usize = 500;
 /// The most log lines that the API gives.
 const MAX_LINES: u32 = 10_000;
 
-/// List, show, cancel and retry jobs; read their results and logs
+/// List, show, change, cancel and retry jobs; read their results and logs
 #[derive(ClapArgs, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -67,6 +67,7 @@ Examples:
               value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_LINES)))]
         tail: u32,
     },
+    Edit(job_edit::EditArgs),
     Retry(job_bulk::RetryArgs),
     Cancel(job_bulk::CancelArgs),
 }
@@ -108,6 +109,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
         }
         What::Wait { id, output: file } => follow::one(&client, id, file.as_deref(), output).await,
         What::Logs { id, tail } => logs(&client, id, tail, output).await,
+        What::Edit(wish) => job_edit::edit(&client, &wish, output).await,
         What::Retry(wish) => job_bulk::retry(&client, &wish, output).await,
         What::Cancel(wish) => job_bulk::cancel(&client, &wish, output).await,
     }

@@ -11,6 +11,7 @@ pub(crate) mod fault;
 mod follow;
 mod job;
 mod job_bulk;
+mod job_edit;
 mod job_view;
 mod key;
 mod kind;

@@ -7,9 +7,9 @@ use reqwest::{Method, header};
 use serde::Serialize;
 use stokehold_api::wire::{
     Activation, Attempt, CancelMany, CancelRequest, Cancelled, CreatedKey, Enqueued, EnqueuedBatch,
-    Job, JobBatch, JobPage, KindChange, KindInfo, List, LogLine, ManyDone, ModuleInfo, NewJob,
-    NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest, Pruned, ReleaseInfo, ResumeRequest,
-    Resumed, RetryMany, RetryRequest, RunnerInfo, UploadedModule,
+    Job, JobBatch, JobChange, JobPage, KindChange, KindInfo, List, LogLine, ManyDone, ModuleInfo,
+    NewJob, NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest, Pruned, ReleaseInfo,
+    ResumeRequest, Resumed, RetryMany, RetryRequest, RunnerInfo, UploadedModule,
 };
 use stokehold_domain::{JobId, JobState};
 
@@ -161,6 +161,11 @@ impl Client {
     ) -> Result<Cancelled, ClientError> {
         let call = self.call(Method::POST, &["jobs", &id.to_string(), "cancel"]);
         self.read(call.json(&CancelRequest { reason })).await
+    }
+
+    /// Changes a job that waits.
+    pub(crate) async fn change(&self, id: JobId, change: &JobChange) -> Result<Job, ClientError> {
+        self.read(self.call(Method::PATCH, &["jobs", &id.to_string()]).json(change)).await
     }
 
     /// Runs an ended job again.

@@ -51,14 +51,7 @@ async fn retry_job(
 ) -> Result<(StatusCode, Json<Enqueued>), ApiError> {
     let RetryRequest { payload, payload_base64, media_type, release, run_at, even_completed } =
         wanted;
-    let payload = match (&payload, &payload_base64, &media_type) {
-        (None, None, None) => None,
-        (None, None, Some(_)) => {
-            let why = "`media_type` says what another payload is, and there is none";
-            return Err(ApiError::field("/media_type", why));
-        }
-        _ => Some(new_job::payload(payload, payload_base64, media_type, "")?),
-    };
+    let payload = new_job::other_payload(payload, payload_base64, media_type)?;
     let retry = Retry { payload, release, run_at, even_completed };
     let done = state.database.retry(id, &retry).await;
     match done.map_err(|error| new_job::refused(error, |_| String::new()))? {

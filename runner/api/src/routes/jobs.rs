@@ -1,4 +1,4 @@
-//! Jobs: list, look, wait, fetch the result, cancel.
+//! Jobs: list, look, wait, fetch the result, change, cancel.
 
 use std::time::Duration;
 
@@ -6,8 +6,9 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 use stokehold_domain::{Blob, JobId, JobState};
-use stokehold_queue::{CancelAnswer, JobFilter, JobRecord};
+use stokehold_queue::{CancelAnswer, Edit, Edited, JobFilter, JobRecord};
 use tokio::time::Instant;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -16,11 +17,11 @@ use super::job_answers::summary;
 use super::kinds;
 use crate::codes::Code;
 use crate::cursor;
-use crate::extract::{OptionalJsonBody, PathParam, QueryParams};
-use crate::new_job::BYTES;
+use crate::extract::{JsonBody, OptionalJsonBody, PathParam, QueryParams};
+use crate::new_job::{self, BYTES};
 use crate::problem::ApiError;
 use crate::server::ApiState;
-use crate::wire::{Attempt, CancelRequest, Cancelled, Job, JobPage, List, LogLine};
+use crate::wire::{Attempt, CancelRequest, Cancelled, Job, JobChange, JobPage, List, LogLine};
 
 /// The longest wait for a job's end, in seconds.
 pub(super) const MOST_WAIT_S: u64 = 60;
@@ -35,7 +36,7 @@ pub(super) const CANCELLED_ON_REQUEST: &str = "cancelled on request";
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
         .routes(routes!(list_jobs))
-        .routes(routes!(get_job))
+        .routes(routes!(get_job, change_job))
         .routes(routes!(get_result))
         .routes(routes!(list_attempts))
         .routes(routes!(list_logs))
@@ -262,6 +263,56 @@ async fn cancel_job(
             Err(ApiError::new(Code::JobEnded, format!("Job {id} is {state} already.")))
         }
         CancelAnswer::Unknown => Err(unknown(id)),
+    }
+}
+
+/// Change a job that waits
+///
+/// When it runs, how urgently, how often it is tried, with what: all that is given, or nothing. What runs or has
+/// ended is not changed.
+#[utoipa::path(
+    patch, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "changeJob",
+    params(("id" = String, Path, description = "The job's id")),
+    request_body = JobChange,
+    extensions(("x-problem-codes" = json!([
+        Code::JobUnknown, Code::JobRuns, Code::JobEnded, Code::ReleaseUnknown
+    ]))),
+    responses((status = 200, description = "The job as it is now.", body = Job)),
+)]
+async fn change_job(
+    State(state): State<ApiState>,
+    PathParam(id): PathParam<JobId>,
+    JsonBody(change): JsonBody<JobChange>,
+) -> Result<Json<Job>, ApiError> {
+    new_job::check_numbers(change.priority, change.max_attempts)
+        .map_err(|(field, why)| ApiError::field(&format!("/{field}"), why))?;
+    if let Some(metadata) = &change.metadata {
+        new_job::check_metadata(metadata, "")?;
+    }
+    let payload = new_job::other_payload(change.payload, change.payload_base64, change.media_type)?;
+    let edit = Edit {
+        run_at: change.run_at,
+        priority: change.priority,
+        max_attempts: change.max_attempts,
+        payload,
+        metadata: change.metadata.map(Value::Object),
+        release: change.release,
+    };
+    let done = state.database.edit(id, &edit).await;
+    match done.map_err(|error| new_job::refused(error, |_| String::new()))? {
+        Edited::Done => Ok(Json(find(&state, id).await?.into())),
+        Edited::Runs => Err(ApiError::new(Code::JobRuns, format!("Job {id} runs."))
+            .hint("Wait for its end, or cancel it and retry it as it should be.")),
+        Edited::Ended(state) => {
+            Err(ApiError::new(Code::JobEnded, format!("Job {id} is {state} already."))
+                .hint("Retry it, with another payload if need be."))
+        }
+        Edited::NoRelease => {
+            let number = change.release.unwrap_or_default();
+            let detail = format!("The kind of job {id} has no release {number}.");
+            Err(ApiError::new(Code::ReleaseUnknown, detail))
+        }
+        Edited::Unknown => Err(unknown(id)),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Running ended jobs again, cancelling many, and pausing.
 
+use axum::body::Body;
+use axum::http::Method;
 use serde_json::{Value, json};
 use stokehold_domain::{JobState, Next};
 
@@ -49,6 +51,47 @@ async fn an_ended_job_is_run_again_once_and_each_tells_of_the_other() {
     let made = api.post(&again, wish).await.is(201);
     let job = api.get(&format!("/v1/jobs/{}", made["id"].as_str().unwrap())).await.is(200);
     assert_eq!((&job["payload"]["base64"], &job["release"]), (&json!("AAE="), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_is_changed_and_one_that_does_not_is_not() {
+    let api = Api::start().await;
+    api.kind("a").await;
+    let runner = api.runner().await;
+    let id = api.job("a").await;
+    let path = format!("/v1/jobs/{id}");
+    let patch = async |body: Value| {
+        api.call(Method::PATCH, &path, Some("application/json"), Body::from(body.to_string())).await
+    };
+    let change = json!({
+        "run_at": "2099-01-01T00:00:00Z", "priority": 4, "max_attempts": 3, "metadata": { "a": "b" },
+        "payload": 9007199254740993_u64, "release": 1,
+    });
+    let job = patch(change).await.is(200);
+    assert_eq!(job, api.get(&path).await.is(200));
+    assert_eq!(
+        (&job["state"], &job["run_at"]),
+        (&json!("scheduled"), &json!("2099-01-01T00:00:00Z"))
+    );
+    assert_eq!((&job["priority"], &job["max_attempts"]), (&json!(4), &json!(3)));
+    assert_eq!((&job["metadata"], &job["release"]), (&json!({ "a": "b" }), &json!(1)));
+    assert_eq!(job["payload"]["json"], json!(9007199254740993_u64));
+    for (body, pointer) in [
+        (json!({ "priority": 1001 }), "/priority"),
+        (json!({ "max_attempts": 0 }), "/max_attempts"),
+        (json!({ "metadata": { "a": "\0" } }), "/metadata/a"),
+        (json!({ "media_type": "a/b" }), "/media_type"),
+        (json!({ "state": "completed" }), "/state"),
+    ] {
+        patch(body).await.points_at(422, "request.invalid", pointer);
+    }
+    patch(json!({ "release": 9 })).await.is_problem(404, "release.unknown");
+    assert_eq!(api.get(&path).await.is(200), job);
+    patch(json!({ "run_at": "1970-01-01T00:00:00Z", "priority": 0 })).await.is(200);
+    let claimed = runner.claim(1).await.remove(0);
+    patch(json!({ "priority": 1 })).await.is_problem(409, "job.runs");
+    runner.complete(&claimed, None).await;
+    patch(json!({ "priority": 1 })).await.is_problem(409, "job.ended");
 }
 
 #[tokio::test]

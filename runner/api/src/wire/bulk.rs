@@ -1,12 +1,48 @@
-//! Running ended jobs again, and cancelling many.
+//! Changing jobs, running ended ones again, and cancelling many.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 use stokehold_domain::JobState;
 use utoipa::ToSchema;
 
 use super::content::present;
+
+/// What to change of a job that waits; what is absent stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobChange {
+    /// Not before this time; at once when past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<DateTime<Utc>>,
+    /// −1000 to 1000; lower runs first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = -1000, maximum = 1000)]
+    pub priority: Option<i32>,
+    /// Tries in all, more than it has had; up to 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub max_attempts: Option<i32>,
+    /// The input, as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub payload: Option<Box<RawValue>>,
+    /// The input, as bytes in base64 with padding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(content_encoding = "base64")]
+    pub payload_base64: Option<String>,
+    /// What the new input is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub media_type: Option<String>,
+    /// Pairs for the handler and for people, instead of those that there are; 16 KiB at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Map<String, Value>>,
+    /// The release that every further attempt is to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
+}
 
 /// How to run an ended job again; the body may be left out.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]

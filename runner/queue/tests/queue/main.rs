@@ -8,6 +8,7 @@
 mod bench;
 mod cancelling;
 mod claiming;
+mod editing;
 mod enqueue;
 mod fates;
 mod horizons;

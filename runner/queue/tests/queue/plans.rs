@@ -20,6 +20,7 @@ const FORGET_CLAIMS: &str = include_str!("../../src/sql/forget_claims.sql");
 const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
 
 const ENDED: &str = include_str!("../../src/sql/ended.sql");
+const LIST_RUNNERS: &str = include_str!("../../src/sql/list_runners.sql");
 const LIVE: &str = include_str!("../../src/sql/live.sql");
 
 /// One step of a plan: what it does, to which table, by which index.
@@ -28,12 +29,15 @@ struct Step {
     node: String,
     table: String,
     index: String,
+    /// What is looked up in the index; empty where all of it is read.
+    condition: String,
 }
 
 fn collect(plan: &Value, steps: &mut Vec<Step>) {
     let text = |key: &str| plan[key].as_str().unwrap_or_default().to_owned();
     let (node, table, index) = (text("Node Type"), text("Relation Name"), text("Index Name"));
-    steps.push(Step { node, table, index });
+    let condition = text("Index Cond");
+    steps.push(Step { node, table, index, condition });
     for inner in plan["Plans"].as_array().into_iter().flatten() {
         collect(inner, steps);
     }
@@ -67,8 +71,12 @@ async fn filled(queue: &Queue) -> (KindId, RunnerId, Vec<i64>) {
 
 /// The plan of a statement as a node keeps it for any arguments.
 async fn plan(queue: &Queue, sql: &str, arguments: &str) -> Vec<Step> {
+    plan_with(queue, Plans::Kept.settings(), sql, arguments).await
+}
+
+async fn plan_with(queue: &Queue, settings: &str, sql: &str, arguments: &str) -> Vec<Step> {
     let mut session: PgConnection = queue.options.connect().await.unwrap();
-    let prepare = format!("{}; prepare statement as {sql}", Plans::Kept.settings());
+    let prepare = format!("{settings}; prepare statement as {sql}");
     sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut session).await.unwrap();
     let arguments = if arguments.is_empty() { "" } else { &format!("({arguments})") };
     let explain = format!("explain (format json) execute statement {arguments}");
@@ -249,6 +257,30 @@ async fn a_plan_made_when_the_queue_was_almost_empty_is_right_when_it_is_full() 
     let read: i64 =
         queue.value("select sum(seq_tup_read)::bigint from pg_stat_user_tables where relname in ('jobs', 'ready')").await;
     assert!(read < 25_000, "{read} rows were read in scans of the whole table");
+}
+
+#[tokio::test]
+async fn runners_are_listed_through_indexes_by_a_session_that_plans_on_its_own() {
+    let queue = Queue::new().await;
+    // What the planner knows is from when there was nothing.
+    queue.kind("work").await;
+    queue.job("work").await;
+    queue.run("insert into stokehold.claims values (1, 1, array[1])").await;
+    for table in ["jobs", "ready", "claims"] {
+        queue.run(format!("delete from stokehold.{table}")).await;
+    }
+    for table in ["jobs", "ready", "claims"] {
+        queue.run(format!("vacuum analyze stokehold.{table}")).await;
+    }
+    filled(&queue).await;
+    let settings = "set plan_cache_mode = auto";
+    let steps = plan_with(&queue, settings, LIST_RUNNERS, "").await;
+    let by_id = steps.iter().filter(|step| step.table == "jobs");
+    assert!(by_id.clone().count() > 0, "{steps:#?}");
+    for step in by_id {
+        assert_eq!(step.index, "jobs_pkey", "{steps:#?}");
+        assert!(step.condition.contains("id = "), "reads all jobs: {steps:#?}");
+    }
 }
 
 #[tokio::test]
