@@ -1,5 +1,6 @@
 -- Jobs that have ended are run again: as a new job that is linked to the old one, whose record stays as it is.
 -- And a job may be pinned to a release.
+-- Safe beside nodes of the version before, which run the active release of a pinned job all the same.
 -- Locks: ACCESS EXCLUSIVE on jobs for a new column, short; SHARE on each day of history while an index of what
 -- did not complete is made, which reads the day once.
 

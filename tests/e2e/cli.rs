@@ -286,6 +286,8 @@ async fn a_paused_queue_starts_nothing_until_it_is_resumed() {
     let cancelled =
         served.run(&["job", "cancel", "--queue", "default", "--state", "running", "--yes"]);
     assert_eq!((cancelled.code, cancelled.err.trim()), (0, "0 jobs cancelled"));
+    let nothing = served.run(&["resume"]);
+    assert!(nothing.code == 2 && nothing.err.contains("what to resume"), "{}", nothing.err);
     let resumed = served.run(&["resume", "--queue", "default"]);
     assert_eq!((resumed.code, resumed.err.trim()), (0, "resumed"));
     served.stage.wait_until_done().await;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use stokehold_api::wire::{PauseInfo, PauseRequest, ResumeRequest};
 
+use super::fault::Fault;
 use super::kind::kind_name;
 use super::output::{Output, or_dash};
 use super::server::Server;
@@ -87,6 +88,12 @@ pub(crate) async fn pause(args: PauseArgs, output: &Output) -> anyhow::Result<()
 
 /// Runs `resume`.
 pub(crate) async fn resume(args: ResumeArgs, output: &Output) -> anyhow::Result<()> {
+    if !args.scope.is_given() {
+        let fault = Fault::usage("nothing says what to resume");
+        return Err(fault
+            .hint("Say --queue, --kind or --all; `stokehold pause` lists what is paused.")
+            .into());
+    }
     let ScopeArgs { queue, kind, all } = args.scope;
     let resumed = args.server.client()?.resume(&ResumeRequest { queue, kind, all }).await?;
     if output.is_json() {

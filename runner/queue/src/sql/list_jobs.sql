@@ -1,6 +1,7 @@
 -- One page of jobs, live and ended, newest id first.
 -- $1 kind, $2 states, $3 only ids below; each null for any; $4 most rows.
--- Indexes: jobs_pkey and job_history_by_id, both read backwards; the filters are applied on the way.
+-- Indexes: jobs_pkey, job_history_by_id and job_history_failed, read backwards; the filters are applied on the
+-- way. What did not complete is read apart: of months of history it is little, and what people look for.
 select id as "id!", kind_id as "kind_id!", state as "state!", priority as "priority!",
   attempt as "attempt!", max_attempts as "max_attempts!", lost as "lost!", run_at as "run_at!",
   enqueued_at as "enqueued_at!", started_at, finished_at, outcome
@@ -8,7 +9,8 @@ from (
   (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
     null::timestamptz as finished_at, null::text as outcome
   from stokehold.live_jobs
-  where ($1::int is null or kind_id = $1)
+  where ($2::text[] is null or $2 && array['scheduled', 'available', 'running', 'retryable', 'pending'])
+    and ($1::int is null or kind_id = $1)
     and ($2::text[] is null or state::text = any($2))
     and ($3::bigint is null or id < $3)
   order by id desc limit $4)
@@ -16,7 +18,18 @@ from (
   (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
     finished_at, outcome
   from stokehold.job_history
-  where ($1::int is null or kind_id = $1)
+  where state = 'completed'
+    and ($2::text[] is null or 'completed' = any($2))
+    and ($1::int is null or kind_id = $1)
+    and ($3::bigint is null or id < $3)
+  order by id desc limit $4)
+  union all
+  (select id, kind_id, state::text, priority, attempt, max_attempts, lost, run_at, enqueued_at, started_at,
+    finished_at, outcome
+  from stokehold.job_history
+  where state <> 'completed'
+    and ($2::text[] is null or $2 && array['discarded', 'cancelled'])
+    and ($1::int is null or kind_id = $1)
     and ($2::text[] is null or state::text = any($2))
     and ($3::bigint is null or id < $3)
   order by id desc limit $4)

@@ -20,6 +20,7 @@ const FORGET_CLAIMS: &str = include_str!("../../src/sql/forget_claims.sql");
 const GIVE_BACK: &str = include_str!("../../src/sql/give_back.sql");
 
 const ENDED: &str = include_str!("../../src/sql/ended.sql");
+const LIST_JOBS: &str = include_str!("../../src/sql/list_jobs.sql");
 const LIST_RUNNERS: &str = include_str!("../../src/sql/list_runners.sql");
 const LIVE: &str = include_str!("../../src/sql/live.sql");
 
@@ -281,6 +282,43 @@ async fn runners_are_listed_through_indexes_by_a_session_that_plans_on_its_own()
         assert_eq!(step.index, "jobs_pkey", "{steps:#?}");
         assert!(step.condition.contains("id = "), "reads all jobs: {steps:#?}");
     }
+}
+
+#[tokio::test]
+async fn a_list_of_dead_letters_reads_no_job_that_completed() {
+    let queue = Queue::new().await;
+    let (kind, runner, _) = filled(&queue).await;
+    for (from, to, state) in [(1, 50_000, "completed"), (50_001, 50_003, "discarded")] {
+        queue
+            .run(format!(
+                "insert into stokehold.job_history (id, token, runner_id, run_at, enqueued_at, kind_id,
+                   state, priority, attempt, max_attempts, snoozes, lost, outcome, payload)
+                 select 1000000 + n, 1, {runner}, now(), now(), {kind}, '{state}', 0, 1, 20, 0, 0, '-', ''
+                 from generate_series({from}, {to}) n"
+            ))
+            .await;
+    }
+    queue.run("analyze").await;
+    let mut session: PgConnection = queue.options.connect().await.unwrap();
+    let prepare =
+        format!("set plan_cache_mode = force_custom_plan; prepare statement as {LIST_JOBS}");
+    sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut session).await.unwrap();
+    let explain = format!(
+        "explain (analyze, format json) execute statement ({kind}, array['discarded'], null, 50)"
+    );
+    let plan: Value =
+        sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut session).await.unwrap();
+    fn read(plan: &Value) -> f64 {
+        let number = |key: &str| plan[key].as_f64().unwrap_or_default();
+        let own = match plan["Relation Name"].as_str() {
+            Some(table) if table.starts_with("job_history") => {
+                (number("Actual Rows") + number("Rows Removed by Filter")) * number("Actual Loops")
+            }
+            _ => 0.0,
+        };
+        own + plan["Plans"].as_array().into_iter().flatten().map(read).sum::<f64>()
+    }
+    assert_eq!(read(&plan[0]["Plan"]), 3.0, "{plan:#}");
 }
 
 #[tokio::test]

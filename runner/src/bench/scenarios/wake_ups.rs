@@ -32,7 +32,7 @@ fn run(stand: &Stand) -> BoxFuture<'_, anyhow::Result<Found>> {
 /// Jobs enqueued a second while a node with these flags runs them.
 async fn rate(stand: &Stand, flags: &[&str]) -> anyhow::Result<f64> {
     let bed = &stand.bed;
-    let shape = Shape::BurnDown { jobs: stand.size(30_000, 3_000) };
+    let shape = Shape::BurnDown { jobs: stand.size(20_000, 3_000) };
     let workload = Workload {
         clients: 32,
         batch_jobs: 1,
