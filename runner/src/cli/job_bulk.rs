@@ -140,7 +140,7 @@ pub(super) async fn retry(
     if !args.ids.is_empty() {
         return retry_each(client, args, run_at, output).await;
     }
-    if args.payload.is_given() || args.even_completed {
+    if args.payload.read_other()?.is_some() || args.even_completed {
         let fault =
             Fault::usage("--payload, --media-type and --even-completed are for jobs given by ids");
         return Err(fault.into());
@@ -166,9 +166,9 @@ async fn retry_each(
     run_at: Option<DateTime<Utc>>,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let (payload, payload_base64, media_type) = match args.payload.is_given() {
-        true => carried(args.payload.read()?)?,
-        false => (None, None, None),
+    let (payload, payload_base64, media_type) = match args.payload.read_other()? {
+        Some(payload) => carried(payload)?,
+        None => (None, None, None),
     };
     let wish = RetryRequest {
         payload,

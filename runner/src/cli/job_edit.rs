@@ -56,9 +56,9 @@ pub(super) struct EditArgs {
 
 /// Runs the command.
 pub(super) async fn edit(client: &Client, args: &EditArgs, output: &Output) -> anyhow::Result<()> {
-    let (payload, payload_base64, media_type) = match args.payload.is_given() {
-        true => carried(args.payload.read()?)?,
-        false => (None, None, None),
+    let (payload, payload_base64, media_type) = match args.payload.read_other()? {
+        Some(payload) => carried(payload)?,
+        None => (None, None, None),
     };
     let now = Utc::now();
     let pairs =

@@ -25,9 +25,16 @@ pub(crate) struct PayloadArgs {
 }
 
 impl PayloadArgs {
-    /// Whether one is given, or only what it is.
-    pub(crate) fn is_given(&self) -> bool {
-        self.payload.is_some() || self.media_type.is_some()
+    /// The input that is to take the place of another, if one is given.
+    pub(crate) fn read_other(&self) -> anyhow::Result<Option<Blob>> {
+        match (&self.payload, &self.media_type) {
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                let fault = "--media-type says what another payload is, and there is none";
+                Err(Fault::usage(fault).into())
+            }
+            (Some(_), _) => self.read().map(Some),
+        }
     }
 
     /// Reads the input and checks what can be checked here.
@@ -153,6 +160,16 @@ mod tests {
         assert_eq!((blob.media_type.as_str(), blob.bytes.len()), (blob::JSON, 25));
         assert_eq!(PayloadArgs::default().read().unwrap(), Blob::json(*b"{}"));
         assert_eq!(read("hello", Some("text/plain")).unwrap().bytes, b"hello");
+    }
+
+    #[test]
+    fn a_media_type_alone_takes_the_place_of_no_payload() {
+        assert_eq!(PayloadArgs::default().read_other().unwrap(), None);
+        let alone = PayloadArgs { payload: None, media_type: Some("text/csv".into()) };
+        assert!(alone.read_other().unwrap_err().to_string().contains("--media-type"));
+        let both = PayloadArgs { payload: Some("a,b".into()), ..alone };
+        let blob = Blob { media_type: "text/csv".into(), bytes: b"a,b".to_vec() };
+        assert_eq!(both.read_other().unwrap(), Some(blob));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use stokehold_queue::{CancelledMany, EndedFilter, LiveFilter, Retried, Retry};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::jobs::{CANCELLED_ON_REQUEST, unknown};
+use super::jobs::{CANCELLED_ON_REQUEST, no_release, unknown};
 use super::kinds;
 use crate::codes::Code;
 use crate::extract::{JsonBody, OptionalJsonBody, PathParam};
@@ -68,11 +68,7 @@ async fn retry_job(
             Err(ApiError::new(Code::JobNotFinished, format!("Job {id} has not ended."))
                 .hint("It is tried again by itself; cancel it first to run it otherwise."))
         }
-        Retried::NoRelease => {
-            let number = release.unwrap_or_default();
-            let detail = format!("The kind of job {id} has no release {number}.");
-            Err(ApiError::new(Code::ReleaseUnknown, detail))
-        }
+        Retried::NoRelease => Err(no_release(id, release)),
         Retried::Unknown => Err(unknown(id)),
     }
 }
@@ -126,20 +122,12 @@ async fn retry_jobs(
         return Ok(Json(counted(state.database.count_ended(&filter, MOST_COUNTED).await?)));
     }
     let retry = Retry { release: wanted.release, run_at: wanted.run_at, ..Retry::default() };
-    let mut done = ManyDone { more: true, ..ManyDone::default() };
-    let mut after = JobId(0);
-    for _ in 0..MOST / PAGE {
+    let mut pages = Pages::default();
+    while let Some(after) = pages.next() {
         let (retried, last) = state.database.retry_ended(&filter, &retry, after, PAGE).await?;
-        done.jobs += retried.unsigned_abs();
-        match last {
-            Some(last) => after = last,
-            None => {
-                done.more = false;
-                break;
-            }
-        }
+        pages.add(retried, 0, last);
     }
-    Ok(Json(done))
+    Ok(Json(pages.done))
 }
 
 /// Cancel many jobs
@@ -172,22 +160,46 @@ async fn cancel_jobs(
         return Ok(Json(counted(state.database.count_live(&filter, MOST_COUNTED).await?)));
     }
     let reason = wanted.reason.as_deref().unwrap_or(CANCELLED_ON_REQUEST);
-    let mut done = ManyDone { more: true, ..ManyDone::default() };
-    let mut after = JobId(0);
-    for _ in 0..MOST / PAGE {
+    let mut pages = Pages::default();
+    while let Some(after) = pages.next() {
         let CancelledMany { cancelled, requested, last } =
             state.database.cancel_live(&filter, reason, after, PAGE).await?;
-        done.jobs += (cancelled + requested).unsigned_abs();
-        done.stopping += requested.unsigned_abs();
+        pages.add(cancelled, requested, last);
+    }
+    Ok(Json(pages.done))
+}
+
+/// The pages of one call, and what they came to.
+struct Pages {
+    done: ManyDone,
+    after: JobId,
+    left: i64,
+}
+
+impl Default for Pages {
+    fn default() -> Self {
+        let done = ManyDone { more: true, ..ManyDone::default() };
+        Pages { done, after: JobId(0), left: MOST / PAGE }
+    }
+}
+
+impl Pages {
+    /// Behind which job the next page begins; `None` when there is none, or when this call has done enough.
+    fn next(&mut self) -> Option<JobId> {
+        let goes_on = self.done.more && self.left > 0;
+        self.left -= 1;
+        goes_on.then_some(self.after)
+    }
+
+    /// Takes note of a page: jobs that are done, jobs that their nodes are told to stop, and the last one.
+    fn add(&mut self, ended: i64, stopping: i64, last: Option<JobId>) {
+        self.done.jobs += (ended + stopping).unsigned_abs();
+        self.done.stopping += stopping.unsigned_abs();
         match last {
-            Some(last) => after = last,
-            None => {
-                done.more = false;
-                break;
-            }
+            Some(last) => self.after = last,
+            None => self.done.more = false,
         }
     }
-    Ok(Json(done))
 }
 
 fn counted(jobs: i64) -> ManyDone {

@@ -307,17 +307,19 @@ async fn change_job(
             Err(ApiError::new(Code::JobEnded, format!("Job {id} is {state} already."))
                 .hint("Retry it, with another payload if need be."))
         }
-        Edited::NoRelease => {
-            let number = change.release.unwrap_or_default();
-            let detail = format!("The kind of job {id} has no release {number}.");
-            Err(ApiError::new(Code::ReleaseUnknown, detail))
-        }
+        Edited::NoRelease => Err(no_release(id, edit.release)),
         Edited::Unknown => Err(unknown(id)),
     }
 }
 
 async fn find(state: &ApiState, id: JobId) -> Result<JobRecord, ApiError> {
     state.database.job(id).await?.ok_or_else(|| unknown(id))
+}
+
+/// A job was to be pinned to a release that its kind does not have.
+pub(super) fn no_release(id: JobId, release: Option<i32>) -> ApiError {
+    let number = release.unwrap_or_default();
+    ApiError::new(Code::ReleaseUnknown, format!("The kind of job {id} has no release {number}."))
 }
 
 pub(super) fn unknown(id: JobId) -> ApiError {
