@@ -318,3 +318,58 @@ async fn jobs_that_a_node_holds_in_advance_are_given_back_when_they_are_paused()
     served.run(&["resume", "--kind", "probe"]);
     served.stage.wait_until_done().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_job_says_about_itself_is_followed() {
+    let served = Served::start().await;
+    served.push("probe.wasm", "probe");
+    let ok = |arguments: &[&str]| {
+        let said = served.run(arguments);
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
+        said
+    };
+    // A duplicate is told, and a repeated command does nothing.
+    let later = ["enqueue", "probe", "--in", "1h", "--unique", "k", "--tag", "red"];
+    let first = ok(&later);
+    let again = ok(&later);
+    assert_eq!(again.out, first.out);
+    assert!(again.err.contains("it was there: it has the unique key"), "{}", again.err);
+    let said = served.run(&[&later[..], &["--on-duplicate", "reject"]].concat());
+    assert!(said.code != 0 && said.err.contains("has the unique key already"), "{}", said.err);
+    let once = ["enqueue", "probe", "--in", "1h", "--idempotency-key", "r-1"];
+    // The delay makes another time of each.
+    assert_eq!(ok(&once).code, 0);
+    let said = served.run(&once);
+    assert!(said.err.contains("used for another request"), "{}", said.err);
+    let listed: Value =
+        serde_json::from_str(&ok(&["job", "list", "--tag", "red", "--json"]).out).unwrap();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 1);
+
+    // A job's own timeout and backoff.
+    let payload = r#"{"do": "spin"}"#;
+    let said = served.run(&[
+        "enqueue",
+        "probe",
+        "--payload",
+        payload,
+        "--timeout",
+        "200ms",
+        "--max-attempts",
+        "1",
+        "--wait",
+    ]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    assert!(said.err.contains("limit.time") && said.err.contains("200 ms"), "{}", said.err);
+
+    // Nobody serves it before it expires.
+    ok(&["pause", "--kind", "probe"]);
+    let id = ok(&["enqueue", "probe", "--expires-in", "1ms"]).out.trim().to_owned();
+    let said = served.run(&["job", "wait", &id]);
+    assert_eq!(said.code, 6, "{}", said.err);
+    assert!(said.err.contains("(expired)"), "{}", said.err);
+    assert!(
+        said.err.contains("it is not started") || said.err.contains("was not started"),
+        "{}",
+        said.err
+    );
+}

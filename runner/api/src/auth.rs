@@ -19,11 +19,12 @@ const MAX_KEY_BYTES: usize = 200;
 /// Lets requests with a known key pass.
 pub(crate) async fn require_key(
     State(state): State<ApiState>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
     let Some(text) = bearer(request.headers()) else { return Err(refused()) };
-    let Some(_key) = state.database.find_key(text).await? else { return Err(refused()) };
+    let Some(key) = state.database.find_key(text).await? else { return Err(refused()) };
+    request.extensions_mut().insert(key);
     Ok(next.run(request).await)
 }
 

@@ -51,6 +51,9 @@ codes! {
         "The media type is not taken here";
     /// The body, or a part of it, is over its limit.
     RequestTooLarge = "request.too-large", PAYLOAD_TOO_LARGE, "The request is too large";
+    /// The idempotency key stands for another request.
+    RequestRepeated = "request.repeated", CONFLICT,
+        "The idempotency key was used for another request";
     /// The request was not finished in time.
     RequestTimeout = "request.timeout", REQUEST_TIMEOUT, "The request took too long";
 
@@ -70,6 +73,8 @@ codes! {
     JobEnded = "job.ended", CONFLICT, "The job has ended";
     /// The job runs, and only what waits can be changed.
     JobRuns = "job.runs", CONFLICT, "The job runs";
+    /// Another job has the same unique key.
+    JobDuplicate = "job.duplicate", CONFLICT, "Another job has the same unique key";
     /// The job has ended, and was run again.
     JobRetried = "job.retried", CONFLICT, "The job was retried before";
     /// The job completed, and nobody said to run even such again.

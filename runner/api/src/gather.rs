@@ -7,8 +7,7 @@
 
 use std::mem;
 
-use stokehold_domain::JobId;
-use stokehold_queue::{Database, NewJob, QueueError};
+use stokehold_queue::{Database, Enqueued, NewJob, QueueError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
@@ -19,7 +18,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// Calls under way at once: while one waits for the disk the other is worked on.
 const CALLS: usize = 2;
 
-type Told = oneshot::Sender<Result<JobId, QueueError>>;
+type Told = oneshot::Sender<Result<Enqueued, QueueError>>;
 
 /// Where requests leave their jobs. Cheap to clone; ends with its last clone.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ impl Gatherer {
     }
 
     /// Enqueues one job, together with others that come at the same time.
-    pub(crate) async fn enqueue(&self, job: NewJob) -> Result<JobId, QueueError> {
+    pub(crate) async fn enqueue(&self, job: NewJob) -> Result<Enqueued, QueueError> {
         let (told, answer) = oneshot::channel();
         if let Err(mpsc::error::SendError((job, _))) = self.jobs.send((job, told)).await {
             return one(&self.database, &job).await;
@@ -53,12 +52,12 @@ impl Gatherer {
     }
 }
 
-async fn one(database: &Database, job: &NewJob) -> Result<JobId, QueueError> {
-    let ids = database.enqueue(std::slice::from_ref(job)).await?;
+async fn one(database: &Database, job: &NewJob) -> Result<Enqueued, QueueError> {
+    let ids = database.enqueue_all(std::slice::from_ref(job)).await?;
     ids.first().copied().ok_or_else(|| QueueError::Schema(NO_ID.to_owned()))
 }
 
-const NO_ID: &str = "the enqueue function made a job and returned no id";
+pub(crate) const NO_ID: &str = "the enqueue function made a job and returned no id";
 
 async fn run(database: Database, mut requests: mpsc::Receiver<(NewJob, Told)>) {
     let mut gathered = Vec::with_capacity(MOST_JOBS);
@@ -95,7 +94,7 @@ fn fitting(gathered: &[(NewJob, Told)]) -> usize {
 async fn write(database: Database, call: Vec<(NewJob, Told)>) {
     let (mut jobs, mut told): (Vec<NewJob>, Vec<Told>) = call.into_iter().unzip();
     while !jobs.is_empty() {
-        let error = match database.enqueue(&jobs).await {
+        let error = match database.enqueue_all(&jobs).await {
             Ok(ids) => {
                 for (told, id) in told.into_iter().zip(ids) {
                     // Whoever asked may have hung up.

@@ -5,7 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use stokehold_domain::{Blob, EngineLimits, RetryPolicy, blob, check_name};
+use stokehold_domain::{Blob, EngineLimits, JobOptions, RetryPolicy, blob, check_name};
 use stokehold_queue::{NewJob, QueueError, RefusalCode};
 
 use crate::codes::Code;
@@ -28,8 +28,21 @@ pub(crate) fn read(job: wire::NewJob, base: &str) -> Result<NewJob, ApiError> {
     if let Some(metadata) = &job.metadata {
         check_metadata(metadata, base)?;
     }
+    if let Some(backoff) = &job.backoff {
+        backoff.check().map_err(|error| at("backoff", error.to_string()))?;
+    }
     let payload = payload(job.payload, job.payload_base64, job.media_type, base)?;
+    let options = JobOptions {
+        unique: job.unique.map(Into::into),
+        expires_at: job.expires_at,
+        tags: job.tags,
+        concurrency_key: job.concurrency_key,
+        release: job.release,
+        backoff: job.backoff,
+        timeout_ms: job.timeout_ms,
+    };
     Ok(NewJob {
+        options,
         run_at: job.run_at,
         priority: job.priority,
         max_attempts: job.max_attempts,
@@ -186,6 +199,7 @@ pub(crate) fn refused(error: QueueError, base: impl Fn(usize) -> String) -> ApiE
         (Some(_), Some((_, rest))) => rest,
         _ => message.as_str(),
     };
+    let of_a_job = index.is_some();
     let index = index.unwrap_or(0);
     let field = match code {
         RefusalCode::UnknownKind => "/kind",
@@ -196,6 +210,10 @@ pub(crate) fn refused(error: QueueError, base: impl Fn(usize) -> String) -> ApiE
         detail: message.to_owned(),
         ..FieldError::default()
     };
+    if code == RefusalCode::Conflict {
+        let code = if of_a_job { Code::JobDuplicate } else { Code::RequestRepeated };
+        return ApiError::new(code, message).hint(hint.unwrap_or_default());
+    }
     let refused = QueueError::Refused { code, message: message.to_owned(), hint };
     ApiError::from(refused).errors(vec![error])
 }

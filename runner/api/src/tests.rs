@@ -10,5 +10,6 @@ mod harness;
 mod jobs;
 mod kinds;
 mod modules;
+mod options;
 mod problems;
 mod server;

@@ -12,6 +12,7 @@ mod jobs;
 mod keys;
 mod kinds;
 mod modules;
+mod options;
 mod pauses;
 mod problem;
 mod runners;
@@ -29,6 +30,7 @@ pub use jobs::{
 pub use keys::{CreatedKey, NewKey};
 pub use kinds::{Activation, KindChange, KindInfo, Limits, LimitsChange, NewRelease, ReleaseInfo};
 pub use modules::{ModuleInfo, PruneRequest, Pruned, UploadedModule};
+pub use options::{Duplicate, EnqueueAnswer, Unique};
 pub use pauses::{PauseInfo, PauseRequest, ResumeRequest, Resumed};
 pub use problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem};
 pub use runners::RunnerInfo;

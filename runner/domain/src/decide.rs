@@ -60,7 +60,7 @@ pub fn decide(outcome: &Outcome, history: History, backoff: &Backoff, random: f6
             Next::Finish(JobState::Cancelled)
         }
         Outcome::Failed(code, _) if code.is_worth_retrying() => retry_in(backoff_delay()),
-        Outcome::Failed(..) => Next::Finish(JobState::Discarded),
+        Outcome::Failed(..) | Outcome::Expired(_) => Next::Finish(JobState::Discarded),
         Outcome::HandedBack(HandBack::Draining | HandBack::LeaseLost, _) => {
             Next::HandBack(Duration::ZERO)
         }

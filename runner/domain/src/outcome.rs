@@ -16,6 +16,8 @@ pub enum Outcome {
     Failed(FailureCode, Problem),
     /// Somebody cancelled the job while it ran, for this reason.
     Cancelled(Problem),
+    /// It was claimed when it was not to be started any more.
+    Expired(Problem),
     /// The node could not run it, through no fault of the handler. Counts nothing.
     HandedBack(HandBack, Problem),
 }
@@ -179,6 +181,7 @@ impl Outcome {
             Outcome::Verdict(Verdict::Cancel(_)) => "handler.cancel",
             Outcome::Failed(code, _) => code.as_str(),
             Outcome::Cancelled(_) => "cancelled",
+            Outcome::Expired(_) => "expired",
             Outcome::HandedBack(reason, _) => reason.as_str(),
         }
     }
@@ -191,6 +194,7 @@ impl Outcome {
             | Outcome::Verdict(Verdict::RetryAfter(_, problem))
             | Outcome::Failed(_, problem)
             | Outcome::Cancelled(problem)
+            | Outcome::Expired(problem)
             | Outcome::HandedBack(_, problem) => Some(problem.clone()),
             Outcome::Verdict(Verdict::Snooze(_, reason) | Verdict::Cancel(reason)) => {
                 Some(Problem::new(reason))

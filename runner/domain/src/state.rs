@@ -62,6 +62,11 @@ pub const TRANSITIONS: &[(JobState, JobState, Actor)] = &[
     // The node died.
     (Running, Available, Actor::Sweep),
     (Running, Discarded, Actor::Sweep),
+    // Not started before it expired; told by whoever claims it, or by the sweep.
+    (Scheduled, Discarded, Actor::Sweep),
+    (Available, Discarded, Actor::Sweep),
+    (Retryable, Discarded, Actor::Sweep),
+    (Pending, Discarded, Actor::Sweep),
     (Scheduled, Cancelled, Actor::Client),
     (Available, Cancelled, Actor::Client),
     (Retryable, Cancelled, Actor::Client),

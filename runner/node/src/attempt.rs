@@ -59,6 +59,10 @@ async fn deliver(session: &Session, ended: Ended) {
 
 async fn execute(session: &Arc<Session>, claimed: Claimed) -> Ended {
     let no_receipt = Some(Receipt::default());
+    if claimed.expired {
+        let outcome = Outcome::Expired(expired(&claimed));
+        return ended(&claimed, outcome, no_receipt, &Backoff::default());
+    }
     if claimed.lost > 0
         && let Err(reason) = mark_suspect(session, &claimed).await
     {
@@ -84,12 +88,27 @@ async fn execute(session: &Arc<Session>, claimed: Claimed) -> Ended {
         return not_started(&claimed, &release.backoff);
     }
     let (claimed, attempt) = split(claimed, &release);
-    let run = session.sandbox.run_here(&handler, attempt, &release.limits, control);
+    let mut limits = release.limits;
+    let options = claimed.options.as_deref();
+    if let Some(timeout_ms) = options.and_then(|options| options.timeout_ms) {
+        limits.timeout_ms = limits.timeout_ms.min(timeout_ms);
+    }
+    let run = session.sandbox.run_here(&handler, attempt, &limits, control);
     let Report { outcome, receipt, log } = run.await;
     session.leave(claimed.id);
-    let mut ended = ended(&claimed, outcome, Some(receipt), &release.backoff);
+    let backoff = options.and_then(|options| options.backoff.as_ref()).unwrap_or(&release.backoff);
+    let mut ended = ended(&claimed, outcome, Some(receipt), backoff);
     ended.log = log;
     ended
+}
+
+fn expired(claimed: &Claimed) -> Problem {
+    let at = claimed.options.as_deref().and_then(|options| options.expires_at);
+    let at = at.map(|at| format!(" at {}", at.to_rfc3339())).unwrap_or_default();
+    let mut problem = Problem::new(format!("the job was not started before it expired{at}"));
+    problem.advice =
+        Some("Retry it if it is still wanted: the new job does not expire.".to_owned());
+    problem
 }
 
 async fn mark_suspect(session: &Session, claimed: &Claimed) -> Result<(), String> {

@@ -278,6 +278,9 @@ impl Claimer {
         if tick.cancels {
             self.bells.cancels.notify_one();
         }
+        if tick.expired {
+            self.bells.expired.notify_one();
+        }
         self.looked_at = (!std::mem::take(&mut self.look_again)).then_some(begun);
         let took = begun.elapsed();
         let soonest = match tick.released {

@@ -223,6 +223,8 @@ pub(crate) mod tests {
             last_problem: None,
             enqueued_at: DateTime::UNIX_EPOCH,
             run_at: DateTime::UNIX_EPOCH,
+            options: None,
+            expired: false,
         }
     }
 

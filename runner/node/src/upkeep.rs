@@ -1,5 +1,6 @@
 //! Upkeep that any node does for the whole fleet: the reaper when a tick saw work for it, the
-//! partitions of history, and the search for jobs that everything else would have lost.
+//! partitions of history, jobs that came too late, keys that nobody holds any more, and the search for jobs that
+//! everything else would have lost.
 //!
 //! Idempotent and safe from every node at once; if the process dies here, another node does it.
 
@@ -17,23 +18,32 @@ pub(crate) struct Bells {
     pub(crate) dead_runners: Notify,
     /// A running job is to be cancelled.
     pub(crate) cancels: Notify,
+    /// Jobs may not start any more.
+    pub(crate) expired: Notify,
 }
 
 /// How often the partitions, which are made three days ahead, and stray jobs are looked after.
 const HOURLY: Duration = Duration::from_secs(60 * 60);
+/// How often keys that nobody holds are taken away, by one of the fleet.
+const KEYS_EVERY: Duration = Duration::from_secs(60);
 
-/// Works whenever it is rung for dead runners, and hourly.
+/// Works whenever it is rung, each minute and hourly.
 pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>) {
-    let mut hourly_at: Option<Instant> = None;
+    let (mut hourly_at, mut keys_at): (Option<Instant>, _) = (None, Instant::now());
     loop {
         if hourly_at.is_none_or(|at| at.elapsed() >= HOURLY) {
             keep_partitions(&session).await;
             restore_strays(&session).await;
             hourly_at = Some(Instant::now());
         }
+        if keys_at.elapsed() >= KEYS_EVERY {
+            sweep_keys(&session).await;
+            keys_at = Instant::now();
+        }
         tokio::select! {
             () = bells.dead_runners.notified() => reap(&session).await,
-            () = tokio::time::sleep(HOURLY) => {}
+            () = bells.expired.notified() => end_expired(&session).await,
+            () = tokio::time::sleep(KEYS_EVERY) => {}
         }
     }
 }
@@ -48,6 +58,28 @@ async fn reap(session: &Session) {
         ),
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, "the sweep for dead runners failed"),
+    }
+}
+
+async fn end_expired(session: &Session) {
+    match session.database.end_expired().await {
+        Ok(0) => {}
+        Ok(jobs) => tracing::info!(jobs, "ended what was not started before it expired"),
+        Err(error) => tracing::warn!(%error, "jobs that have expired could not be ended"),
+    }
+}
+
+async fn sweep_keys(session: &Session) {
+    let sweep = async {
+        match session.database.is_turn_for_keys(KEYS_EVERY).await? {
+            true => session.database.sweep_keys().await,
+            false => Ok(0),
+        }
+    };
+    match sweep.await {
+        Ok(0) => {}
+        Ok(keys) => tracing::debug!(keys, "took away keys that no job holds"),
+        Err(error) => tracing::warn!(%error, "keys could not be swept"),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use stokehold_domain::{Blob, ClaimToken, JobId, KindId, Problem, RunnerId, blob};
+use stokehold_domain::{Blob, ClaimToken, JobId, JobOptions, KindId, Problem, RunnerId, blob};
 
 use crate::database::bounded;
 use crate::{Database, QueueError};
@@ -79,6 +79,10 @@ pub struct Claimed {
     pub enqueued_at: DateTime<Utc>,
     /// When it became due.
     pub run_at: DateTime<Utc>,
+    /// What it says about itself, if anything.
+    pub options: Option<Box<JobOptions>>,
+    /// It was not to be started any more when it was claimed.
+    pub expired: bool,
 }
 
 /// A row as the statements return it.
@@ -99,6 +103,8 @@ pub(crate) struct Row {
     pub(crate) enqueued_at: DateTime<Utc>,
     pub(crate) run_at: DateTime<Utc>,
     pub(crate) release: i32,
+    pub(crate) options: Option<Value>,
+    pub(crate) expired: bool,
 }
 
 /// Lanes as the statements take them, one vector for each column.
@@ -139,6 +145,8 @@ impl Row {
             last_problem: self.last_problem.and_then(problem),
             enqueued_at: self.enqueued_at,
             run_at: self.run_at,
+            options: self.options.map(|stored| Box::new(JobOptions::from_json(stored))),
+            expired: self.expired,
         }
     }
 }

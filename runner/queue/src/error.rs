@@ -102,6 +102,7 @@ impl QueueError {
         match &source {
             sqlx::Error::Database(error) => match error.code().as_deref().unwrap_or_default() {
                 "SH404" => Self::from_contract(RefusalCode::UnknownKind, error.as_ref()),
+                "SH409" => Self::from_contract(RefusalCode::Conflict, error.as_ref()),
                 "SH413" => Self::from_contract(RefusalCode::TooLarge, error.as_ref()),
                 "SH422" => Self::from_contract(RefusalCode::Invalid, error.as_ref()),
                 // Serialization failure, deadlock, lock not available, statement timeout; a row that

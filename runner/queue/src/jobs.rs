@@ -2,11 +2,16 @@
 
 use chrono::{DateTime, Utc};
 use serde_json::Value;
-use stokehold_domain::{Blob, ClaimToken, JobId, JobState, KindId, Problem, Receipt, RunnerId};
+use stokehold_domain::{
+    Blob, ClaimToken, JobId, JobOptions, JobState, KindId, Problem, Receipt, RunnerId,
+};
 
 use crate::claim::{blob, count, problem};
 use crate::database::bounded;
 use crate::{Database, QueueError};
+
+/// In how many of the newest jobs that the other filters leave the metadata is looked at.
+pub const METADATA_WINDOW: i64 = 100_000;
 
 /// Which jobs to list.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +20,10 @@ pub struct JobFilter {
     pub kind: Option<KindId>,
     /// Only in one of these states; empty for any.
     pub states: Vec<JobState>,
+    /// Only with each of these tags.
+    pub tags: Vec<String>,
+    /// Only such as have these pairs in their metadata; of the newest [`METADATA_WINDOW`] that the rest leaves.
+    pub metadata: Option<Value>,
     /// Only ids below this one: where the last page ended.
     pub before: Option<JobId>,
 }
@@ -71,6 +80,8 @@ pub struct JobRecord {
     pub payload: Blob,
     /// Pairs given at enqueue.
     pub metadata: Option<Value>,
+    /// What else it says about itself.
+    pub options: JobOptions,
     /// The result of a success, if it had one.
     pub result: Option<Blob>,
     /// What went wrong last.
@@ -116,7 +127,10 @@ impl Database {
             filter.kind.map(|kind| kind.0),
             states.as_deref() as Option<&[&str]>,
             filter.before.map(|id| id.0),
-            limit
+            limit,
+            (!filter.tags.is_empty()).then_some(filter.tags.as_slice()) as Option<&[String]>,
+            filter.metadata,
+            METADATA_WINDOW
         )
         .fetch_all(conn))?;
         Ok(rows
@@ -168,6 +182,7 @@ impl Database {
             retried_as: row.retried_as.map(JobId),
             payload: blob(row.media_type, row.payload),
             metadata: row.metadata,
+            options: row.options.map(JobOptions::from_json).unwrap_or_default(),
             result: row.result.map(|bytes| blob(row.result_media_type, bytes)),
             problem: row.problem.and_then(problem),
         }))

@@ -1,7 +1,7 @@
 //! Kinds, their policy, and the releases that a kind points at one of.
 
 use chrono::{DateTime, Utc};
-use stokehold_domain::{Backoff, Digest, KindId, Limits, RetryPolicy};
+use stokehold_domain::{Backoff, BackoffForm, Digest, KindId, Limits, RetryPolicy};
 
 use crate::claim::count;
 use crate::database::bounded;
@@ -96,21 +96,33 @@ impl Database {
             let hint = "Lower numbers run first; 0 is usual.";
             return Err(QueueError::refused(RefusalCode::Invalid, why, hint));
         }
+        let backoff = &policy.retry.backoff;
+        backoff.check().map_err(|error| {
+            QueueError::refused(RefusalCode::Invalid, format!("backoff: {error}"), "")
+        })?;
+        let delays: Vec<i64> = backoff.delays_ms.iter().copied().map(big).collect();
+        let delays = (!delays.is_empty()).then_some(delays);
         let row = bounded!(self, "store a kind", |conn| {
             sqlx::query!(
-            r#"insert into stokehold.kinds (name, queue, priority, max_attempts, backoff_base_ms, backoff_cap_ms)
-               values ($1::text, $2::text, $3, $4, $5, $6)
+            r#"insert into stokehold.kinds (name, queue, priority, max_attempts, backoff_base_ms, backoff_cap_ms,
+                 backoff_form, backoff_delays_ms, backoff_jitter_percent)
+               values ($1::text, $2::text, $3, $4, $5, $6, $7, $8, $9)
                on conflict (name) do update set queue = excluded.queue, priority = excluded.priority,
                  max_attempts = excluded.max_attempts, backoff_base_ms = excluded.backoff_base_ms,
-                 backoff_cap_ms = excluded.backoff_cap_ms
+                 backoff_cap_ms = excluded.backoff_cap_ms, backoff_form = excluded.backoff_form,
+                 backoff_delays_ms = excluded.backoff_delays_ms,
+                 backoff_jitter_percent = excluded.backoff_jitter_percent
                returning id, active_release, created_at, (xmax = 0) as "is_new!",
                  coalesce(paused_until > clock_timestamp(), false) as "paused!""#,
             name,
             policy.queue,
             policy.priority,
             small(policy.retry.max_attempts),
-            big(policy.retry.backoff.base_ms),
-            big(policy.retry.backoff.cap_ms),
+            big(backoff.base_ms),
+            big(backoff.cap_ms),
+            backoff.form.as_str(),
+            delays.as_deref() as Option<&[i64]>,
+            i16::from(backoff.jitter_percent),
         )
         .fetch_one(conn)
         })?;
@@ -147,7 +159,8 @@ impl Database {
         let rows = bounded!(self, "read kinds", |conn| {
             sqlx::query!(
             r#"select id, name as "name!: String", queue as "queue!: String", priority, max_attempts,
-                 backoff_base_ms, backoff_cap_ms, active_release, created_at,
+                 backoff_base_ms, backoff_cap_ms, backoff_form, backoff_delays_ms, backoff_jitter_percent,
+                 active_release, created_at,
                  coalesce(paused_until > clock_timestamp(), false) as "paused!"
                from stokehold.kinds where $1::text is null or name = $1 order by name limit 10000"#,
             name
@@ -164,7 +177,14 @@ impl Database {
                     priority: row.priority,
                     retry: RetryPolicy {
                         max_attempts: count(row.max_attempts),
-                        backoff: backoff(row.backoff_base_ms, row.backoff_cap_ms),
+                        backoff: Stored {
+                            form: &row.backoff_form,
+                            base_ms: row.backoff_base_ms,
+                            cap_ms: row.backoff_cap_ms,
+                            delays_ms: row.backoff_delays_ms,
+                            jitter_percent: row.backoff_jitter_percent,
+                        }
+                        .backoff(),
                     },
                 },
                 active_release: row.active_release,
@@ -294,7 +314,8 @@ impl Database {
     ) -> Result<Option<RunnableRelease>, QueueError> {
         let row = bounded!(self, "read a release", |conn| sqlx::query!(
             r#"select k.name as "name!: String", k.queue as "queue!: String", k.backoff_base_ms,
-                 k.backoff_cap_ms, r.digest, r.limits
+                 k.backoff_cap_ms, k.backoff_form, k.backoff_delays_ms, k.backoff_jitter_percent,
+                 r.digest, r.limits
                from stokehold.releases r join stokehold.kinds k on k.id = r.kind_id
                where r.kind_id = $1 and r.number = $2"#,
             kind.0,
@@ -304,7 +325,14 @@ impl Database {
         Ok(row.map(|row| RunnableRelease {
             kind: row.name,
             queue: row.queue,
-            backoff: backoff(row.backoff_base_ms, row.backoff_cap_ms),
+            backoff: Stored {
+                form: &row.backoff_form,
+                base_ms: row.backoff_base_ms,
+                cap_ms: row.backoff_cap_ms,
+                delays_ms: row.backoff_delays_ms,
+                jitter_percent: row.backoff_jitter_percent,
+            }
+            .backoff(),
             digest: digest_of(&row.digest),
             limits: limits(row.limits),
         }))
@@ -324,10 +352,26 @@ fn limits(value: serde_json::Value) -> Limits {
     serde_json::from_value(value).unwrap_or_default()
 }
 
-fn backoff(base_ms: i64, cap_ms: i64) -> Backoff {
-    Backoff {
-        base_ms: base_ms.try_into().unwrap_or_default(),
-        cap_ms: cap_ms.try_into().unwrap_or_default(),
+/// A backoff as its columns have it.
+struct Stored<'a> {
+    form: &'a str,
+    base_ms: i64,
+    cap_ms: i64,
+    delays_ms: Option<Vec<i64>>,
+    jitter_percent: i16,
+}
+
+impl Stored<'_> {
+    fn backoff(self) -> Backoff {
+        let ms = |ms: i64| ms.try_into().unwrap_or_default();
+        Backoff {
+            // One that a newer binary knows is taken for the usual one.
+            form: self.form.parse().unwrap_or(BackoffForm::Exponential),
+            base_ms: ms(self.base_ms),
+            cap_ms: ms(self.cap_ms),
+            delays_ms: self.delays_ms.unwrap_or_default().into_iter().map(ms).collect(),
+            jitter_percent: self.jitter_percent.try_into().unwrap_or_default(),
+        }
     }
 }
 

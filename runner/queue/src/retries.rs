@@ -26,6 +26,8 @@ pub enum Retried {
     As(JobId),
     /// It had been retried, as this job.
     Before(JobId),
+    /// This job has its unique key.
+    Held(JobId),
     /// It is completed, and that is not to be run again.
     Completed,
     /// It has not ended.
@@ -74,6 +76,7 @@ impl Database {
         Ok(match row.answer.as_str() {
             "retried" => Retried::As(job),
             "before" => Retried::Before(job),
+            "held" => Retried::Held(job),
             "was-completed" => Retried::Completed,
             "live" => Retried::Live,
             "no-release" => Retried::NoRelease,

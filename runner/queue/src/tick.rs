@@ -44,6 +44,8 @@ pub struct Tick {
     pub dead_runners: bool,
     /// Running jobs are to be cancelled.
     pub cancels: bool,
+    /// Jobs may not start any more.
+    pub expired: bool,
     /// Kinds that are paused.
     pub paused: Vec<KindId>,
     /// Grows when what was remembered of kinds may be out of date.
@@ -102,6 +104,7 @@ impl Database {
             next_due: row.next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
             cancels: row.cancels,
+            expired: row.expired,
             paused: row.paused.into_iter().map(KindId).collect(),
             kinds_version: row.kinds_version,
         };

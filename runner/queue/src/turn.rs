@@ -51,6 +51,8 @@ struct Answer {
     enqueued_at: Option<DateTime<Utc>>,
     run_at: Option<DateTime<Utc>>,
     release: Option<i32>,
+    options: Option<Value>,
+    expired: Option<bool>,
 }
 
 impl Answer {
@@ -76,6 +78,8 @@ impl Answer {
             enqueued_at: self.enqueued_at?,
             run_at: self.run_at?,
             release: self.release?,
+            options: self.options,
+            expired: self.expired?,
         })
     }
 }
@@ -104,7 +108,7 @@ impl Database {
         let answers = bounded!(self, "settle and claim", |conn| {
             sqlx::query_as!(
             Answer,
-            "select * from stokehold.turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
+            "select * from stokehold.take_turn($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
                $15, $16, $17, $18, $19, $20, $21)",
             runner.0,
             &columns.ids,

@@ -93,7 +93,7 @@ impl Caller {
             }
             (Way::Single(client), Template::Wire(job)) => {
                 for _ in 0..jobs {
-                    client.enqueue(job).await?;
+                    client.enqueue(job, None).await?;
                 }
             }
             (Way::Sql(_), Template::Wire(_)) | (_, Template::Sql(_)) => {

@@ -6,10 +6,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use stokehold_api::wire::{EnqueuedBatch, JobBatch, NewJob};
+use stokehold_api::wire::{Duplicate, EnqueueAnswer, EnqueuedBatch, JobBatch, NewJob};
 use stokehold_domain::{Blob, JobId, blob};
 
 use super::fault::Fault;
+use super::job_options::OptionArgs;
 use super::kind::kind_name;
 use super::output::Output;
 use super::payload::PayloadArgs;
@@ -34,6 +35,7 @@ Examples:
   stokehold enqueue image.resize --payload @photo.jpg --wait --output small.jpg
   stokehold enqueue report --payload '{\"month\": \"2027-01\"}' --in 5m --meta customer=42
   echo '{}' | stokehold enqueue report --payload - --wait
+  stokehold enqueue invoice --payload @order.json --unique-by order.id
   stokehold enqueue hello --count 10000")]
 pub(crate) struct Args {
     /// The kind of job
@@ -56,6 +58,11 @@ pub(crate) struct Args {
     /// Tries in all; the kind's by default
     #[arg(long, value_name = "N")]
     max_attempts: Option<i32>,
+    #[command(flatten)]
+    options: OptionArgs,
+    /// The same command again with the same key, within 7 days, makes nothing
+    #[arg(long, value_name = "KEY", conflicts_with = "count")]
+    idempotency_key: Option<String>,
     /// Make this many of the same job
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=MAX_COUNT))]
@@ -76,7 +83,7 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
     let job = args.job(Utc::now())?;
     let waits = args.wait || args.output.is_some();
     if args.count == 1 {
-        let made = client.enqueue(&job).await?;
+        let made = client.enqueue(&job, args.idempotency_key.as_deref()).await?;
         if waits {
             return follow::one(&client, made.id, args.output.as_deref(), output).await;
         }
@@ -84,16 +91,27 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
             output.document(&made)?;
         } else {
             output.line(made.id.to_string())?;
+            match made.answer {
+                EnqueueAnswer::Inserted => {}
+                EnqueueAnswer::Existing => output.note("it was there: it has the unique key"),
+                EnqueueAnswer::Replaced => {
+                    output.note("it was there, has the unique key, and has this input now");
+                }
+            }
             output.note(format!("see it with: stokehold job get {}", made.id));
         }
         return Ok(());
     }
-    let ids = enqueue_many(&client, &job, args.count, output).await?;
+    let EnqueuedBatch { ids, duplicates } = enqueue_many(&client, &job, args.count, output).await?;
+    if !duplicates.is_empty() {
+        let number = units::grouped(duplicates.len() as u64);
+        output.note(format!("{number} of them are duplicates of jobs that were there"));
+    }
     if waits {
         return follow::many(&client, ids, output).await;
     }
     if output.is_json() {
-        output.document(&EnqueuedBatch { ids })?;
+        output.document(&EnqueuedBatch { ids, duplicates })?;
     } else {
         output.line(ids.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     }
@@ -105,16 +123,24 @@ async fn enqueue_many(
     job: &NewJob,
     count: u64,
     output: &Output,
-) -> anyhow::Result<Vec<JobId>> {
+) -> anyhow::Result<EnqueuedBatch> {
     let job_bytes = serde_json::to_vec(job)?.len();
     let most = (BATCH_BYTES / job_bytes).clamp(1, BATCH_JOBS) as u64;
-    let mut ids = Vec::new();
+    let (mut ids, mut duplicates) = (Vec::<JobId>::new(), Vec::new());
     let mut left = count;
     while left > 0 {
         let jobs = vec![job.clone(); left.min(most) as usize];
         left -= jobs.len() as u64;
         match client.enqueue_batch(&JobBatch { jobs }).await {
-            Ok(made) => ids.extend(made.ids),
+            Ok(made) => {
+                let before = ids.len();
+                duplicates.extend(
+                    made.duplicates
+                        .into_iter()
+                        .map(|other| Duplicate { index: before + other.index, ..other }),
+                );
+                ids.extend(made.ids);
+            }
             Err(error) => {
                 if !ids.is_empty() {
                     let made = units::grouped(ids.len() as u64);
@@ -124,7 +150,7 @@ async fn enqueue_many(
             }
         }
     }
-    Ok(ids)
+    Ok(EnqueuedBatch { ids, duplicates })
 }
 
 impl Args {
@@ -136,7 +162,7 @@ impl Args {
             .map(|(name, value)| (name.clone(), value.clone().into()))
             .collect();
         let (payload, payload_base64, media_type) = carried(self.payload.read()?)?;
-        Ok(NewJob {
+        let job = NewJob {
             kind: self.kind.clone(),
             payload,
             payload_base64,
@@ -145,7 +171,9 @@ impl Args {
             priority: self.priority,
             max_attempts: self.max_attempts,
             metadata: (!metadata.is_empty()).then_some(metadata),
-        })
+            ..NewJob::default()
+        };
+        Ok(self.options.apply(job, now)?)
     }
 }
 

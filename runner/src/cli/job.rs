@@ -8,6 +8,7 @@ use serde::Serialize;
 use stokehold_api::wire::{Attempt, Job, JobPage, JobSummary, LogLine};
 use stokehold_domain::{JobId, JobState};
 
+use super::enqueue::pair;
 use super::kind::kind_name;
 use super::output::{Output, or_dash};
 use super::server::Server;
@@ -80,6 +81,12 @@ struct ListArgs {
     /// Only jobs in this state; repeatable, or separated by commas
     #[arg(long, short, value_name = "STATE", value_delimiter = ',')]
     state: Vec<JobState>,
+    /// Only jobs with this tag
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// Only jobs with this metadata; repeatable. Looked for in the newest 100,000 that the rest leaves
+    #[arg(long = "meta", short, value_name = "NAME=VALUE", value_parser = pair)]
+    metadata: Vec<(String, String)>,
     /// How many
     #[arg(long, short, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=PAGE as i64))]
@@ -117,6 +124,9 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
 
 async fn list(client: &Client, wish: &ListArgs, output: &Output) -> anyhow::Result<()> {
     let mut query = JobQuery::new(wish.kind.clone(), &wish.state);
+    query.tag = wish.tag.clone();
+    let pairs = wish.metadata.iter();
+    query.metadata = pairs.map(|(name, value)| (format!("meta.{name}"), value.clone())).collect();
     query.limit = if wish.all { PAGE } else { wish.limit as usize };
     let mut whole = JobPage { items: Vec::new(), next: None };
     let mut shown = false;

@@ -54,6 +54,7 @@ pub(super) fn fields(job: &Job, now: DateTime<Utc>) -> Vec<(&'static str, String
     add("runner", job.runner.map(|id| id.to_string()));
     add("used", job.receipt.as_ref().map(receipt));
     add("metadata", job.metadata.as_ref().filter(|data| !data.is_null()).map(Value::to_string));
+    add("options", job.options.as_ref().map(Value::to_string));
     add("payload", Some(content(&job.payload)));
     add("result", job.result.as_ref().map(content));
     add("problem", job.problem.as_ref().map(problem));

@@ -6,6 +6,7 @@ use chrono::Utc;
 use clap::{Args as ClapArgs, Subcommand};
 use serde::Serialize;
 use stokehold_api::wire::{KindChange, KindInfo, ReleaseInfo};
+use stokehold_domain::BackoffForm;
 
 use super::fault::Fault;
 use super::output::{Output, or_dash};
@@ -54,7 +55,8 @@ Examples:
         after_help = "\
 Examples:
   stokehold kind set image.resize --queue media --max-attempts 5
-  stokehold kind set report --backoff-base 10s --backoff-cap 1h"
+  stokehold kind set report --backoff-base 10s --backoff-cap 1h
+  stokehold kind set webhook --backoff-delays 5s,1m,10m,1h --max-attempts 5"
     )]
     Set {
         /// The kind's name
@@ -83,6 +85,15 @@ struct PolicyArgs {
     /// No delay is longer
     #[arg(long, value_name = "TIME", value_parser = units::parse_duration)]
     backoff_cap: Option<Duration>,
+    /// How the delay grows: exponential, linear, fixed, or list, which wants --backoff-delays
+    #[arg(long, value_name = "FORM")]
+    backoff_form: Option<BackoffForm>,
+    /// One delay for each try, the last for all further ones, such as 1s,10s,5m; makes the form list
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = units::parse_duration)]
+    backoff_delays: Option<Vec<Duration>>,
+    /// How many hundredths of each delay are random, 0 to 100
+    #[arg(long, value_name = "N")]
+    backoff_jitter: Option<u32>,
 }
 
 /// The JSON document of `get`.
@@ -188,6 +199,15 @@ async fn set(
         max_attempts: policy.max_attempts,
         backoff_base_ms: policy.backoff_base.map(whole_ms).transpose()?,
         backoff_cap_ms: policy.backoff_cap.map(whole_ms).transpose()?,
+        backoff_form: match policy.backoff_delays {
+            Some(_) => policy.backoff_form.or(Some(BackoffForm::List)),
+            None => policy.backoff_form,
+        },
+        backoff_delays_ms: policy
+            .backoff_delays
+            .map(|delays| delays.into_iter().map(whole_ms).collect::<Result<_, _>>())
+            .transpose()?,
+        backoff_jitter_percent: policy.backoff_jitter,
     };
     let kind = client.put_kind(name, &change).await?;
     if output.is_json() {
@@ -218,10 +238,21 @@ fn release(kind: &KindInfo) -> String {
 
 fn backoff(kind: &KindInfo) -> String {
     let shown = |ms| units::duration(Duration::from_millis(ms));
-    format!("{} to {}", shown(kind.backoff_base_ms), shown(kind.backoff_cap_ms))
+    match kind.backoff_form {
+        BackoffForm::Exponential => {
+            format!("{} to {}", shown(kind.backoff_base_ms), shown(kind.backoff_cap_ms))
+        }
+        BackoffForm::Linear => {
+            format!("{} more each, to {}", shown(kind.backoff_base_ms), shown(kind.backoff_cap_ms))
+        }
+        BackoffForm::Fixed => format!("{} each", shown(kind.backoff_base_ms)),
+        BackoffForm::List => {
+            kind.backoff_delays_ms.iter().map(|ms| shown(*ms)).collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
-fn whole_ms(duration: Duration) -> Result<u64, Fault> {
+pub(super) fn whole_ms(duration: Duration) -> Result<u64, Fault> {
     let too_long = |_| Fault::usage("that delay is longer than can be stored");
     u64::try_from(duration.as_millis()).map_err(too_long)
 }

@@ -12,6 +12,7 @@ mod follow;
 mod job;
 mod job_bulk;
 mod job_edit;
+mod job_options;
 mod job_view;
 mod key;
 mod kind;

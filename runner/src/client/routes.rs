@@ -1,5 +1,6 @@
 //! The routes, one method each.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,12 @@ pub(crate) struct JobQuery {
     /// Only in one of these states, separated by commas.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<String>,
+    /// Only with this tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tag: Option<String>,
+    /// Only with these pairs as metadata, in the form of parameters.
+    #[serde(flatten)]
+    pub(crate) metadata: BTreeMap<String, String>,
     /// Jobs on one page.
     pub(crate) limit: usize,
     /// Where the last page ended.
@@ -104,9 +111,17 @@ impl Client {
         self.read(call.json(&Activation { release })).await
     }
 
-    /// Makes one job.
-    pub(crate) async fn enqueue(&self, job: &NewJob) -> Result<Enqueued, ClientError> {
-        self.read(self.call(Method::POST, &["jobs"]).json(job)).await
+    /// Makes one job; under a key, if there is one, once however often it is asked for.
+    pub(crate) async fn enqueue(
+        &self,
+        job: &NewJob,
+        key: Option<&str>,
+    ) -> Result<Enqueued, ClientError> {
+        let mut call = self.call(Method::POST, &["jobs"]).json(job);
+        if let Some(key) = key {
+            call.request = call.request.header("idempotency-key", key);
+        }
+        self.read(call).await
     }
 
     /// Makes all jobs or none.

@@ -15,7 +15,7 @@ use crate::extract::{JsonBody, OptionalJsonBody, PathParam};
 use crate::new_job;
 use crate::problem::ApiError;
 use crate::server::ApiState;
-use crate::wire::{CancelMany, Enqueued, ManyDone, RetryMany, RetryRequest};
+use crate::wire::{CancelMany, EnqueueAnswer, Enqueued, ManyDone, RetryMany, RetryRequest};
 
 /// Jobs in one transaction.
 const PAGE: i64 = 1_000;
@@ -40,7 +40,8 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
     params(("id" = String, Path, description = "The ended job's id")),
     request_body = Option<RetryRequest>,
     extensions(("x-problem-codes" = json!([
-        Code::JobUnknown, Code::JobNotFinished, Code::JobRetried, Code::JobCompleted, Code::ReleaseUnknown
+        Code::JobUnknown, Code::JobNotFinished, Code::JobRetried, Code::JobCompleted, Code::JobDuplicate,
+        Code::ReleaseUnknown
     ]))),
     responses((status = 201, description = "There is a new job.", body = Enqueued)),
 )]
@@ -55,11 +56,18 @@ async fn retry_job(
     let retry = Retry { payload, release, run_at, even_completed };
     let done = state.database.retry(id, &retry).await;
     match done.map_err(|error| new_job::refused(error, |_| String::new()))? {
-        Retried::As(id) => Ok((StatusCode::CREATED, Json(Enqueued { id }))),
+        Retried::As(id) => {
+            Ok((StatusCode::CREATED, Json(Enqueued { id, answer: EnqueueAnswer::Inserted })))
+        }
         Retried::Before(job) => {
             Err(ApiError::new(Code::JobRetried, format!("Job {id} was retried as job {job}."))
                 .hint("Retry that one when it has ended."))
         }
+        Retried::Held(job) => Err(ApiError::new(
+            Code::JobDuplicate,
+            format!("Job {job} has the unique key of job {id}."),
+        )
+        .hint("Wait for its end, or cancel it.")),
         Retried::Completed => {
             Err(ApiError::new(Code::JobCompleted, format!("Job {id} is completed."))
                 .hint("Say `\"even_completed\": true` to run it again all the same."))

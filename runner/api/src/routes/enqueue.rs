@@ -2,24 +2,29 @@
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use serde_json::{Map, Value};
-use stokehold_domain::{Blob, EngineLimits, JobId};
-use stokehold_queue::NewJob;
-use stokehold_queue::enqueue::MAX_JOBS;
+use stokehold_domain::{Blob, EngineLimits};
+use stokehold_queue::enqueue::{self as made, MAX_JOBS};
+use stokehold_queue::{NewJob, QueueError};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::codes::Code;
 use crate::extract::{
-    BATCH_BYTES, JsonBody, KindName, PathParam, QueryParams, RawBody, media_type_of, read_json,
+    BATCH_BYTES, IdempotencyKey, JsonBody, KindName, PathParam, QueryParams, RawBody,
+    media_type_of, read_json,
 };
+use crate::gather;
 use crate::new_job::{self, BYTES, MOST_PRIORITY, check_json, check_media_type, find_nul};
 use crate::problem::ApiError;
 use crate::server::ApiState;
-use crate::wire::{self, Enqueued, EnqueuedBatch, JobBatch};
+use crate::wire::{self, Duplicate, EnqueueAnswer, Enqueued, EnqueuedBatch, JobBatch};
 
-type Created = (StatusCode, [(HeaderName, String); 1], Json<Enqueued>);
+/// Says that a request was answered with what it came to the first time.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+type Created = (StatusCode, HeaderMap, Json<Enqueued>);
 
 pub(super) fn routes() -> OpenApiRouter<ApiState> {
     OpenApiRouter::new()
@@ -34,19 +39,30 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
 #[utoipa::path(
     post, path = "/v1/jobs", tag = "jobs", operation_id = "enqueue",
     request_body = wire::NewJob,
-    extensions(("x-problem-codes" = json!([Code::KindUnknown]))),
-    responses((
-        status = 201, description = "The job was made.", body = Enqueued,
-        headers(("location" = String, description = "Where the job is")),
-    )),
+    params(
+        ("idempotency-key" = Option<String>, Header,
+            description = "1 to 255 visible characters: the same request again, within 7 days, makes nothing and \
+                is answered as the first time"),
+    ),
+    extensions(("x-problem-codes" = json!([
+        Code::KindUnknown, Code::JobDuplicate, Code::RequestRepeated
+    ]))),
+    responses(
+        (
+            status = 201, description = "The job was made.", body = Enqueued,
+            headers(("location" = String, description = "Where the job is")),
+        ),
+        (status = 200, description = "Another job has its unique key.", body = Enqueued),
+    ),
 )]
 async fn enqueue(
     State(state): State<ApiState>,
+    key: IdempotencyKey,
     JsonBody(job): JsonBody<wire::NewJob>,
 ) -> Result<Created, ApiError> {
     let job = new_job::read(job, "")?;
-    let id = state.gatherer.enqueue(job).await;
-    Ok(created(id.map_err(|error| new_job::refused(error, |_| String::new()))?))
+    let made = one(&state, &key, job).await;
+    Ok(created(made.map_err(|error| new_job::refused(error, |_| String::new()))?))
 }
 
 /// Enqueue many jobs
@@ -55,13 +71,23 @@ async fn enqueue(
 #[utoipa::path(
     post, path = "/v1/jobs/batch", tag = "jobs", operation_id = "enqueueBatch",
     request_body = JobBatch,
-    extensions(("x-problem-codes" = json!([Code::KindUnknown]))),
-    responses((status = 201, description = "All jobs were made.", body = EnqueuedBatch)),
+    params(
+        ("idempotency-key" = Option<String>, Header,
+            description = "1 to 255 visible characters: the same request again, within 7 days, makes nothing and \
+                is answered as the first time"),
+    ),
+    extensions(("x-problem-codes" = json!([
+        Code::KindUnknown, Code::JobDuplicate, Code::RequestRepeated
+    ]))),
+    responses((
+        status = 201, description = "All jobs were made, but for duplicates.", body = EnqueuedBatch
+    )),
 )]
 async fn enqueue_batch(
     State(state): State<ApiState>,
+    key: IdempotencyKey,
     request: Request,
-) -> Result<(StatusCode, Json<EnqueuedBatch>), ApiError> {
+) -> Result<(StatusCode, HeaderMap, Json<EnqueuedBatch>), ApiError> {
     let _place = state.large_body_place().await?;
     let batch: JobBatch = read_json(request, BATCH_BYTES).await?;
     if batch.jobs.len() > MAX_JOBS {
@@ -72,9 +98,37 @@ async fn enqueue_batch(
     let jobs = batch.jobs.into_iter().enumerate();
     let jobs: Vec<NewJob> =
         jobs.map(|(n, job)| new_job::read(job, &base(n))).collect::<Result<_, _>>()?;
-    let ids = state.database.enqueue(&jobs).await;
-    let ids = ids.map_err(|error| new_job::refused(error, base))?;
-    Ok((StatusCode::CREATED, Json(EnqueuedBatch { ids })))
+    let made = match key.repeatable() {
+        Some(request) => state.database.enqueue_once(request, &jobs).await,
+        None => state.database.enqueue_all(&jobs).await.map(|made| (made, false)),
+    };
+    let (made, repeated) = made.map_err(|error| new_job::refused(error, base))?;
+    let duplicates = made.iter().enumerate().filter_map(|(index, made)| {
+        let answer = EnqueueAnswer::from(*made);
+        (answer != EnqueueAnswer::Inserted).then_some(Duplicate { index, answer })
+    });
+    let duplicates = duplicates.collect();
+    let ids = made.iter().map(|made| made.id()).collect();
+    Ok((StatusCode::CREATED, replayed(repeated), Json(EnqueuedBatch { ids, duplicates })))
+}
+
+/// Makes one job: at once under the request's key, or together with others that come at the same time.
+async fn one(
+    state: &ApiState,
+    key: &IdempotencyKey,
+    job: NewJob,
+) -> Result<(made::Enqueued, bool), QueueError> {
+    let Some(request) = key.repeatable() else {
+        return Ok((state.gatherer.enqueue(job).await?, false));
+    };
+    let (made, repeated) = state.database.enqueue_once(request, &[job]).await?;
+    let made = made.first().copied();
+    Ok((made.ok_or_else(|| QueueError::Schema(gather::NO_ID.to_owned()))?, repeated))
+}
+
+fn replayed(repeated: bool) -> HeaderMap {
+    let header = repeated.then_some((REPLAYED, HeaderValue::from_static("true")));
+    header.into_iter().collect()
 }
 
 /// Enqueue a job whose payload is the body
@@ -93,10 +147,13 @@ async fn enqueue_batch(
         ("max_attempts" = Option<i32>, Query, minimum = 1, maximum = 1000,
             description = "Tries in all; the kind's when absent"),
         ("meta.NAME" = Option<String>, Query, description = "Metadata NAME, any number of these"),
+        ("idempotency-key" = Option<String>, Header,
+            description = "1 to 255 visible characters: the same request again, within 7 days, makes nothing and \
+                is answered as the first time"),
     ),
     request_body(content = inline(crate::openapi::Bytes), content_type = "*/*"),
     extensions(("x-problem-codes" = json!([
-        Code::KindUnknown, Code::RequestJson, Code::RequestMediaType
+        Code::KindUnknown, Code::RequestJson, Code::RequestMediaType, Code::RequestRepeated
     ]))),
     responses((
         status = 201, description = "The job was made.", body = Enqueued,
@@ -107,6 +164,7 @@ async fn enqueue_bytes(
     State(state): State<ApiState>,
     PathParam(KindName(kind)): PathParam<KindName>,
     mut query: QueryParams,
+    key: IdempotencyKey,
     headers: HeaderMap,
     RawBody(bytes): RawBody<{ EngineLimits::PAYLOAD_BYTES }>,
 ) -> Result<Created, ApiError> {
@@ -135,12 +193,14 @@ async fn enqueue_bytes(
         metadata,
         ..NewJob::new(kind, payload)
     };
-    let id = state.gatherer.enqueue(job).await;
-    let id = id.map_err(|error| new_job::refused(error, |_| String::new()).errors(Vec::new()))?;
-    Ok(created(id))
+    let made = one(&state, &key, job).await;
+    let made =
+        made.map_err(|error| new_job::refused(error, |_| String::new()).errors(Vec::new()))?;
+    Ok(created(made))
 }
 
-fn metadata(pairs: Vec<(String, String)>) -> Result<Option<Value>, ApiError> {
+/// Metadata from parameters of a query.
+pub(super) fn metadata(pairs: Vec<(String, String)>) -> Result<Option<Value>, ApiError> {
     if pairs.is_empty() {
         return Ok(None);
     }
@@ -159,7 +219,14 @@ fn metadata(pairs: Vec<(String, String)>) -> Result<Option<Value>, ApiError> {
     Ok(Some(Value::Object(object)))
 }
 
-fn created(id: JobId) -> Created {
-    let location = [(header::LOCATION, format!("/v1/jobs/{id}"))];
-    (StatusCode::CREATED, location, Json(Enqueued { id }))
+fn created((made, repeated): (made::Enqueued, bool)) -> Created {
+    let (id, answer) = (made.id(), EnqueueAnswer::from(made));
+    let status = match answer {
+        EnqueueAnswer::Inserted => StatusCode::CREATED,
+        EnqueueAnswer::Existing | EnqueueAnswer::Replaced => StatusCode::OK,
+    };
+    let mut headers = replayed(repeated);
+    let location = HeaderValue::from_str(&format!("/v1/jobs/{id}"));
+    headers.extend(location.ok().map(|location| (header::LOCATION, location)));
+    (status, headers, Json(Enqueued { id, answer }))
 }

@@ -54,6 +54,7 @@ impl From<JobRecord> for Job {
             retried_as: job.retried_as,
             payload: Content::of(&job.payload, usize::MAX),
             metadata: job.metadata,
+            options: job.options.to_json(),
             result_url: job.result.as_ref().map(|_| result_url(id)),
             result: job.result.map(|result| Content::of(&result, INLINE_RESULT_BYTES)),
         }

@@ -53,6 +53,11 @@ pub(super) fn routes() -> OpenApiRouter<ApiState> {
         ("kind" = Option<String>, Query, description = "Only of this kind"),
         ("state" = Option<Vec<String>>, Query,
             description = "Only in these states: one parameter each, or a list with commas"),
+        ("tag" = Option<Vec<String>>, Query,
+            description = "Only with this tag; several: with each of them"),
+        ("meta.NAME" = Option<String>, Query,
+            description = "Only with this text as metadata NAME; looked for in the newest 100,000 jobs that the \
+                other parameters leave"),
         ("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "50 when absent"),
         ("cursor" = Option<String>, Query, description = "The `next` of the page before"),
     ),
@@ -67,6 +72,8 @@ async fn list_jobs(
     let before = query.take_text("cursor")?.map(|text| cursor::decode(&text)).transpose()?;
     let states = states(&query.take_all("state"))?;
     let kind = query.take_text("kind")?;
+    let tags = query.take_all("tag");
+    let metadata = super::enqueue::metadata(query.take_prefixed("meta."))?;
     query.finish()?;
     let kind = match kind {
         None => None,
@@ -77,7 +84,8 @@ async fn list_jobs(
         }
     };
     // One more than asked for tells whether there is another page.
-    let mut jobs = state.database.jobs(&JobFilter { kind, states, before }, limit + 1).await?;
+    let filter = JobFilter { kind, states, tags, metadata, before };
+    let mut jobs = state.database.jobs(&filter, limit + 1).await?;
     let more = jobs.len() as i64 > limit;
     jobs.truncate(limit as usize);
     let next = jobs.last().filter(|_| more).map(|job| cursor::encode(job.id));

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
-use stokehold_domain::{Limits, RetryPolicy, check_name, retry};
+use stokehold_domain::{BackoffForm, Limits, RetryPolicy, check_name, retry};
 use stokehold_queue::{Kind, KindPolicy, QueueError, RefusalCode, Release};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -94,6 +94,23 @@ fn changed(mut policy: KindPolicy, change: KindChange) -> Result<KindPolicy, Api
     if let Some(cap_ms) = within("backoff_cap_ms", change.backoff_cap_ms, 0, most)? {
         policy.retry.backoff.cap_ms = cap_ms;
     }
+    if let Some(jitter) = within("backoff_jitter_percent", change.backoff_jitter_percent, 0, 100)? {
+        policy.retry.backoff.jitter_percent = jitter;
+    }
+    if let Some(form) = change.backoff_form {
+        policy.retry.backoff.form = form;
+        if form != BackoffForm::List {
+            policy.retry.backoff.delays_ms.clear();
+        }
+    }
+    if let Some(delays_ms) = change.backoff_delays_ms {
+        policy.retry.backoff.delays_ms = delays_ms;
+    }
+    policy
+        .retry
+        .backoff
+        .check()
+        .map_err(|error| ApiError::field("/backoff_delays_ms", error.to_string()))?;
     Ok(policy)
 }
 
@@ -219,6 +236,9 @@ impl From<Kind> for KindInfo {
             max_attempts: kind.policy.retry.max_attempts,
             backoff_base_ms: kind.policy.retry.backoff.base_ms,
             backoff_cap_ms: kind.policy.retry.backoff.cap_ms,
+            backoff_form: kind.policy.retry.backoff.form,
+            backoff_delays_ms: kind.policy.retry.backoff.delays_ms,
+            backoff_jitter_percent: kind.policy.retry.backoff.jitter_percent,
             active_release: kind.active_release,
             paused: kind.paused,
             created_at: kind.created_at,

@@ -4,11 +4,12 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
-use stokehold_domain::{JobId, JobState, Level, RunnerId};
+use stokehold_domain::{Backoff, JobId, JobState, Level, RunnerId};
 use utoipa::ToSchema;
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 use super::content::{Content, present};
+use super::options::{Duplicate, EnqueueAnswer, Unique};
 
 /// A job to be made. What is absent follows the kind's policy.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -44,14 +45,42 @@ pub struct NewJob {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Map<String, Value>>,
+    /// Of which other jobs it is a duplicate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<Unique>,
+    /// No attempt starts after this time: if the job waits then, it ends, `discarded` with the outcome `expired`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<DateTime<Utc>>,
+    /// Words to find it by; at most 20 of 100 bytes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// Jobs of the kind with the same key run as many at a time as the kind's `max_running_per_key`; at most 255
+    /// bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// The release that every attempt runs; the one that is active at each when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<i32>,
+    /// How long to wait before it is tried again: `form`, `base_ms`, `cap_ms`, `delays_ms` and `jitter_percent` as
+    /// in a kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub backoff: Option<Backoff>,
+    /// Wall time of one attempt in milliseconds, where that is less than the release has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub timeout_ms: Option<u64>,
 }
 
-/// A job that was made. Its commit is durable.
+/// A job that was made, or the one that it is a duplicate of. The commit is durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Enqueued {
     /// Its id.
     #[schema(value_type = String, example = "9007199254740993")]
     pub id: JobId,
+    /// Whether it was made.
+    #[serde(default)]
+    pub answer: EnqueueAnswer,
 }
 
 /// Jobs to be made together: all or none.
@@ -69,6 +98,9 @@ pub struct EnqueuedBatch {
     /// Their ids, in the order of the request.
     #[schema(value_type = Vec<String>)]
     pub ids: Vec<JobId>,
+    /// Those that were not made, for another job has their unique key.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub duplicates: Vec<Duplicate>,
 }
 
 /// A job in a list.
@@ -180,6 +212,10 @@ pub struct Job {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub metadata: Option<Value>,
+    /// What else it said when it was enqueued: `unique`, `expires_at`, `tags` and so on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub options: Option<Value>,
     /// The result of a success that had one; without its bytes when it is over 64 KiB.
     #[serde(default)]
     pub result: Option<Content>,

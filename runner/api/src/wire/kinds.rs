@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use stokehold_domain::Digest;
+use stokehold_domain::{BackoffForm, Digest};
 use utoipa::ToSchema;
 
 /// A kind as stored.
@@ -21,6 +21,14 @@ pub struct KindInfo {
     pub backoff_base_ms: u64,
     /// No delay is longer, in milliseconds.
     pub backoff_cap_ms: u64,
+    /// How the delay grows: `exponential`, `linear`, `fixed` or `list`.
+    #[schema(value_type = String, example = "exponential")]
+    pub backoff_form: BackoffForm,
+    /// The delays of the form `list`, in milliseconds: one for each try, the last for all further ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backoff_delays_ms: Vec<u64>,
+    /// How many hundredths of each delay are random.
+    pub backoff_jitter_percent: u8,
     /// The release that new attempts run; none while there is none, and jobs wait.
     #[serde(default)]
     pub active_release: Option<i32>,
@@ -52,6 +60,17 @@ pub struct KindChange {
     /// No delay is longer, in milliseconds; an hour by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_cap_ms: Option<u64>,
+    /// How the delay grows: `exponential` (the default), `linear`, `fixed` or `list`, which needs delays.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub backoff_form: Option<BackoffForm>,
+    /// The delays of the form `list`, in milliseconds; 1 to 100 of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_delays_ms: Option<Vec<u64>>,
+    /// How many hundredths of each delay are random, 0 to 100; 50 by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 100)]
+    pub backoff_jitter_percent: Option<u32>,
 }
 
 /// A release to be made.

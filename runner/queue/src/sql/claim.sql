@@ -1,4 +1,4 @@
--- Claims the next available jobs of some lanes for one runner. Stands in stokehold.turn as well.
+-- Claims the next available jobs of some lanes for one runner. Stands in stokehold.take_turn as well.
 -- $1 runner; $2 the number of this claim; $3..$6 lanes as arrays: kind, priority, position to start
 -- after, most to take; $7 numbers of earlier claims of which every job is answered; $8 queues served,
 -- null for all: a lane of another queue gives nothing, whoever pointed to it.
@@ -49,6 +49,7 @@ select job.id as "id!", job.kind_id as "kind_id!", job.priority as "priority!",
   job.attempt + 1 as "attempt!", job.max_attempts as "max_attempts!", job.snoozes as "snoozes!",
   job.lost as "lost!", job.media_type, job.payload as "payload!", job.metadata, job.last_problem,
   job.enqueued_at as "enqueued_at!", job.run_at as "run_at!",
-  coalesce(job.pinned_release, picked.release) as "release!"
+  coalesce(job.pinned_release, picked.release) as "release!", job.options,
+  coalesce(job.expires_at <= clock_timestamp(), false) as "expired!"
 from picked
 cross join lateral (select * from stokehold.jobs where id = picked.job_id limit 1) job

@@ -1,5 +1,5 @@
 -- Ends jobs for good: each row leaves the live table and becomes history, in one step.
--- $1 runner; the rest are arrays with one element for each job. Stands in stokehold.turn as well.
+-- $1 runner; the rest are arrays with one element for each job. Stands in stokehold.take_turn as well.
 -- Indexes: claims_pkey, jobs_pkey. Locks: the rows themselves, in order of id as the caller sorted them.
 -- The guard is what makes one outcome: the claim must be this runner's, and the job's own token, which
 -- is that of the last claim that has ended, below the claim's. A stale write changes nothing. The guard
@@ -24,7 +24,7 @@ with held as materialized (
   using found
   where job.ctid = found.ctid and job.token < found.token and job.state = 'available'
   returning job.id, job.run_at, job.enqueued_at, job.kind_id, job.priority, job.attempt,
-    job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata,
+    job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata, job.options,
     found.token, found.claimed_at, found.release, found.next_state, found.code, found.result,
     found.result_media_type, found.problem, found.fuel, found.wall_us, found.peak_memory_bytes,
     found.host_calls
@@ -32,11 +32,11 @@ with held as materialized (
   insert into stokehold.job_history (
     id, token, runner_id, run_at, enqueued_at, started_at, kind_id, release, state, priority, attempt,
     max_attempts, snoozes, lost, outcome, media_type, payload, metadata, result, result_media_type,
-    problem, fuel, wall_us, peak_memory_bytes, host_calls)
+    problem, fuel, wall_us, peak_memory_bytes, host_calls, options)
   select id, token, $1, run_at, enqueued_at, claimed_at, kind_id, release,
     next_state::stokehold.job_state, priority, attempt + 1, max_attempts, snoozes, lost, code, media_type,
     payload, metadata, result, result_media_type, problem::jsonb, fuel, wall_us, peak_memory_bytes,
-    host_calls
+    host_calls, options
   from ended
   returning id, token
 )

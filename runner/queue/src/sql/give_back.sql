@@ -35,14 +35,15 @@ with lost as materialized (
   using lost
   where job.id = lost.id and lost.losses >= $2 and job.id = any(array(select id from lost))
   returning job.id, job.run_at, job.enqueued_at, job.kind_id, job.priority, job.max_attempts,
-    job.snoozes, job.media_type, job.payload, job.metadata,
+    job.snoozes, job.media_type, job.payload, job.metadata, job.options,
     lost.token, lost.runner_id, lost.claimed_at, lost.this_attempt, lost.losses
 ), history as (
   insert into stokehold.job_history (
     id, token, runner_id, run_at, enqueued_at, started_at, kind_id, state, priority, attempt,
-    max_attempts, snoozes, lost, outcome, media_type, payload, metadata, problem)
+    max_attempts, snoozes, lost, outcome, media_type, payload, metadata, options, problem)
   select id, token, runner_id, run_at, enqueued_at, claimed_at, kind_id, 'discarded', priority,
     this_attempt, max_attempts, snoozes, losses, 'node.lost', media_type, payload, metadata,
+    options,
     jsonb_build_object(
       'message', format('%s runners died while they ran this job', losses),
       'advice', 'Look at the runners'' own logs for the time of the attempts before it is enqueued again.')

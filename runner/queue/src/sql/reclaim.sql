@@ -7,7 +7,7 @@ select job.id as "id!", job.kind_id as "kind_id!", job.priority as "priority!",
   job.media_type, job.payload as "payload!", job.metadata, job.last_problem,
   job.enqueued_at as "enqueued_at!", job.run_at as "run_at!",
   coalesce(job.pinned_release, (select active_release from stokehold.kinds where id = job.kind_id))
-    as "release!"
+    as "release!", job.options, coalesce(job.expires_at <= clock_timestamp(), false) as "expired!"
 from stokehold.claims claim
 cross join unnest(claim.job_ids) as held(id)
 cross join lateral (

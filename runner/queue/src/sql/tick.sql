@@ -2,7 +2,7 @@
 -- $1 queues served, null for all; $2 most due jobs to release; $3..$5 the lanes to look into as arrays:
 -- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
 -- Indexes: jobs_due for what is due, ready_lanes for the first job of each lane, runners_live for
--- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused.
+-- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused, jobs_expiring.
 -- Locks: the due rows, skipping those another node releases.
 with due as materialized (
   select id
@@ -56,11 +56,13 @@ select
         and exists (select from stokehold.claims claim where claim.runner_id = runner.id))
     as "dead_runners!",
   exists (select from stokehold.cancels) as "cancels!",
+  exists (select from stokehold.jobs where expires_at <= clock_timestamp()) as "expired!",
   coalesce((select array_agg(id) from stokehold.kinds where paused_until > clock_timestamp()), '{}')
     as "paused!",
   (select count(*) from stokehold.lanes) as "lanes!",
   (select kinds_version from stokehold.settings) as "kinds_version!",
-  (select last_value from stokehold.positions) as "last_position!",
+  -- Of a sequence that nobody has drawn from, the last value is the first that will be drawn.
+  (select last_value - case when is_called then 0 else 1 end from stokehold.positions) as "last_position!",
   -- Who may have drawn a position and not committed its job yet: whoever writes to the table of jobs,
   -- which everybody does before the one of ready jobs.
   coalesce((select array_agg(virtualtransaction) from pg_locks

@@ -75,9 +75,9 @@ async fn what_a_job_does_not_say_follows_its_kind() {
         "stokehold.enqueue('mail', '{}', null, null, null, null)",
         "stokehold.enqueue_bytes('mail', '{}', null)",
         "stokehold.enqueue_bytes('mail', '{}', 'application/json', null, null, null, null)",
-        "stokehold.enqueue_many(array['mail'], array['{}'::bytea])",
-        "stokehold.enqueue_many(array['mail'], array['{}'::bytea], null, null, null, null, null)",
-        "stokehold.enqueue_many(array['mail'], array['{}'::bytea], array[null], array[null]::timestamptz[],
+        "id from stokehold.enqueue_many(array['mail'], array['{}'::bytea])",
+        "id from stokehold.enqueue_many(array['mail'], array['{}'::bytea], null, null, null, null, null)",
+        "id from stokehold.enqueue_many(array['mail'], array['{}'::bytea], array[null], array[null]::timestamptz[],
            array[null]::int[], array[null]::int[], array[null]::jsonb[])",
     ] {
         let id: i64 = queue.value(format!("select {call}")).await;
@@ -221,7 +221,7 @@ async fn an_application_with_the_documented_rights_can_enqueue_and_nothing_else(
     for enqueue in [
         "select stokehold.enqueue('work', '{\"a\": 1}')",
         "select stokehold.enqueue_bytes('work', 'x', 'text/plain')",
-        "select stokehold.enqueue_many(array['work', 'work'], array['{}', '{}']::bytea[])",
+        "select id from stokehold.enqueue_many(array['work', 'work'], array['{}', '{}']::bytea[])",
     ] {
         queue.run(by(&app, enqueue)).await;
         let (code, message) = queue.refused(by(&reader, enqueue)).await;

@@ -52,6 +52,21 @@ async fn pages_read(queue: &Queue, kind: KindId, cleared: i64) -> i64 {
 }
 
 #[tokio::test]
+async fn the_first_position_of_all_is_in_sight_of_whoever_looked_before_it_was_drawn() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    // The lane is there before any position is: its first job is not due.
+    queue.run("select stokehold.enqueue('work', run_at => now() + interval '1 hour')").await;
+    let mut horizon = Horizon::default();
+    for _ in 0..TICKS {
+        assert_eq!(first(&queue, &mut horizon).await, None);
+    }
+    assert_eq!(horizon.cleared(lane(kind)), 0);
+    queue.job("work").await;
+    assert_eq!(first(&queue, &mut horizon).await, Some(1));
+}
+
+#[tokio::test]
 async fn a_job_committed_late_is_found_though_others_behind_it_were_long_done() {
     let queue = Queue::new().await;
     let kind = queue.kind("work").await;

@@ -304,7 +304,7 @@ async fn a_list_of_dead_letters_reads_no_job_that_completed() {
         format!("set plan_cache_mode = force_custom_plan; prepare statement as {LIST_JOBS}");
     sqlx::raw_sql(AssertSqlSafe(prepare)).execute(&mut session).await.unwrap();
     let explain = format!(
-        "explain (analyze, format json) execute statement ({kind}, array['discarded'], null, 50)"
+        "explain (analyze, format json) execute statement ({kind}, array['discarded'], null, 50, null, null, 100000)"
     );
     let plan: Value =
         sqlx::query_scalar(AssertSqlSafe(explain)).fetch_one(&mut session).await.unwrap();

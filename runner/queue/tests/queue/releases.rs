@@ -31,7 +31,10 @@ async fn putting_a_kind_again_changes_its_policy_and_nothing_else() {
     let policy = KindPolicy {
         queue: "slow".to_owned(),
         priority: -1000,
-        retry: RetryPolicy { max_attempts: 1000, backoff: Backoff { base_ms: 0, cap_ms: 5 } },
+        retry: RetryPolicy {
+            max_attempts: 1000,
+            backoff: Backoff { base_ms: 0, cap_ms: 5, ..Backoff::default() },
+        },
     };
     let (changed, is_new) = queue.database.put_kind("mail", &policy).await.unwrap();
     assert!(!is_new);
