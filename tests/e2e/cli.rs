@@ -198,7 +198,12 @@ async fn the_demo_ends_well_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_job_is_stopped_by_cancelling_it_whatever_it_does() {
     let served = Served::start().await;
-    served.push("probe.wasm", "probe");
+    // Fuel for longer than anybody waits.
+    let file = guest("probe.wasm");
+    let limit = ["--limit", "fuel=10000000000000"];
+    let said =
+        served.run(&[&["push", file.to_str().unwrap(), "--kind", "probe"][..], &limit].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
     for task in [r#"{"do":"spin"}"#, r#"{"do":"sleep","ms":600000}"#] {
         let made = served.run(&["enqueue", "probe", "--payload", task, "--json"]);
         let id = serde_json::from_str::<Value>(&made.out).unwrap()["id"].clone();
@@ -372,4 +377,67 @@ async fn what_a_job_says_about_itself_is_followed() {
         "{}",
         said.err
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_hold_on_two_nodes_and_change_while_jobs_wait() {
+    let served = Served::start().await;
+    let _second = served.stage.runner("second", &[]);
+    served.push("probe.wasm", "probe");
+    let ok = |arguments: &[&str]| {
+        let said = served.run(arguments);
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
+        said.out
+    };
+    let shown =
+        ok(&["kind", "set", "probe", "--max-running-per-key", "1", "--keeps-order", "true"]);
+    assert!(shown.contains("1 of a key at a time, in order"), "{shown}");
+    let payload = r#"{"do": "sleep", "ms": 20}"#;
+    let mut ids = Vec::new();
+    for n in 0..30 {
+        let key = ["a", "b"][n % 2];
+        let enqueue = ["enqueue", "probe", "--payload", payload, "--concurrency-key", key];
+        ids.push(ok(&enqueue).trim().to_owned());
+    }
+    for id in &ids {
+        let said = served.run(&["job", "wait", id]);
+        assert_eq!(said.code, 0, "{}", said.err);
+    }
+    // Of each key one after the other, in the order in which they were enqueued.
+    let overlapping = served
+        .stage
+        .number(
+            "select count(*) from stokehold.job_history a join stokehold.job_history b
+             on a.options ->> 'concurrency_key' = b.options ->> 'concurrency_key' and a.id < b.id
+             where b.started_at < a.finished_at - interval '1 ms'",
+        )
+        .await;
+    assert_eq!(overlapping, 0);
+
+    let shown = ok(&[
+        "kind",
+        "set",
+        "probe",
+        "--max-running-per-key",
+        "none",
+        "--keeps-order",
+        "false",
+        "--max-running",
+        "1",
+    ]);
+    assert!(shown.contains("1 at a time") && !shown.contains("of a key"), "{shown}");
+    let forever = r#"{"do": "sleep", "ms": 600000}"#;
+    let long =
+        ok(&["enqueue", "probe", "--payload", forever, "--timeout", "20s"]).trim().to_owned();
+    let next = ok(&["enqueue", "probe", "--payload", payload]).trim().to_owned();
+    for _ in 0..500 {
+        if served.stage.number("select count(*) from stokehold.claims").await > 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    ok(&["kind", "set", "probe", "--max-running", "2"]);
+    let said = served.run(&["job", "wait", &next]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    ok(&["job", "cancel", &long]);
 }

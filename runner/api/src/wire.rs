@@ -28,7 +28,9 @@ pub use jobs::{
     JobSummary, LogLine, NewJob, Receipt,
 };
 pub use keys::{CreatedKey, NewKey};
-pub use kinds::{Activation, KindChange, KindInfo, Limits, LimitsChange, NewRelease, ReleaseInfo};
+pub use kinds::{
+    Activation, KindChange, KindInfo, Limits, LimitsChange, NewRelease, ReleaseInfo, StartRate,
+};
 pub use modules::{ModuleInfo, PruneRequest, Pruned, UploadedModule};
 pub use options::{Duplicate, EnqueueAnswer, Unique};
 pub use pauses::{PauseInfo, PauseRequest, ResumeRequest, Resumed};

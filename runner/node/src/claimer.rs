@@ -14,11 +14,15 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use stokehold_queue::{ClaimNumber, Claimed, Horizon, Lane, LaneQuota, Place, QueueError, Tick};
+use stokehold_queue::{
+    ActiveLane, ClaimNumber, Claimed, Horizon, Lane, LaneQuota, LimitedClaim, Place, QueueError,
+    Tick,
+};
 use tokio::task::JoinSet;
 
 use crate::hints::{Hints, listen};
 use crate::lanes::Lanes;
+use crate::limited::Limited;
 use crate::pace::{LINGER, Pace};
 use crate::prefetch::Prefetch;
 use crate::session::Session;
@@ -54,6 +58,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>, offers: Offers
     }
     let mut claimer = Claimer {
         lanes: Lanes::default(),
+        limited: Limited::default(),
         horizon: Some(Horizon::default()),
         looks: JoinSet::new(),
         look_again: false,
@@ -84,6 +89,7 @@ struct Claimer {
     bells: Arc<Bells>,
     hints: Arc<Hints>,
     lanes: Lanes,
+    limited: Limited,
     /// What the looks have learnt; `None` while one is under way, which has it.
     horizon: Option<Horizon>,
     /// The look that is under way, if one is. Claims go on beside it.
@@ -128,7 +134,8 @@ struct Answer {
     answered: Vec<i64>,
     asked: Vec<LaneQuota>,
     took: Duration,
-    jobs: Result<Vec<Claimed>, QueueError>,
+    jobs: Result<LimitedClaim, QueueError>,
+    is_limited: bool,
 }
 
 impl Claimer {
@@ -166,6 +173,9 @@ impl Claimer {
     async fn step(&mut self) -> Result<(), QueueError> {
         self.session.hand_back(self.session.slots.overdue(SLOT_WAIT));
         self.follow_hints();
+        for lane in self.session.open_claims.take_freed().into_iter().chain(self.limited.due()) {
+            self.activate(lane);
+        }
         if self.looked_at.is_none_or(|at| at.elapsed() >= self.next_look) {
             self.look();
         }
@@ -216,6 +226,8 @@ impl Claimer {
         let until = if polls { look.min(POLL) } else { look };
         let soon = self.waiting.is_some() || !self.offered.is_empty();
         let until = if soon { until.min(FOR_OUTCOMES) } else { until };
+        let until =
+            self.limited.next_in().filter(|_| room > 0).map_or(until, |next| until.min(next));
         let (refill_at, idle) = (self.refill_at(), self.under_way.is_empty());
         tokio::select! {
             Some(answer) = self.under_way.join_next() => match answer {
@@ -232,6 +244,7 @@ impl Claimer {
             }
             () = self.session.slots.wait_for_room(refill_at), if room == 0 && idle => {}
             () = self.hints.heard(), if dry && room > 0 => {}
+            () = self.session.open_claims.freed(), if room > 0 => {}
             () = tokio::time::sleep(until) => {
                 if polls {
                     self.lanes.activate_recent(LINGER);
@@ -270,13 +283,19 @@ impl Claimer {
             self.activate(lane);
         }
         self.session.give_back_of(&tick.paused);
-        self.pace.looked(!tick.lanes.is_empty());
+        self.limited.update(&tick.limited);
+        // What its limits hold back is there for every look, and no work.
+        let open = |lane: &ActiveLane| !self.limited.contains(lane.lane.kind_id);
+        self.pace.looked(tick.lanes.iter().any(open));
         self.session.releases.kinds_are_at(tick.kinds_version);
         if tick.dead_runners {
             self.bells.dead_runners.notify_one();
         }
         if tick.cancels {
             self.bells.cancels.notify_one();
+        }
+        if tick.recount {
+            self.bells.recount.notify_one();
         }
         if tick.expired {
             self.bells.expired.notify_one();
@@ -349,6 +368,13 @@ impl Claimer {
             self.probed_at = Instant::now();
             self.probe_quiet_lanes(&mut asked);
         }
+        let (asked, limited) = self.limited.split(asked);
+        if !limited.is_empty() {
+            self.claim_limited(limited);
+        }
+        if asked.is_empty() {
+            return true;
+        }
         let (number, answered) = self.session.open_claims.next();
         self.asked_for += wanted(&asked);
         let (session, offer) = (Arc::clone(&self.session), self.offered.pop_front());
@@ -359,9 +385,25 @@ impl Claimer {
                 Some((offer, _)) => turn(&session, offer, &claim, &asked).await,
                 None => session.database.claim(session.claimant(), &claim, &asked).await,
             };
-            Answer { number, answered: claim.answered, asked, took: begun.elapsed(), jobs }
+            let jobs = jobs.map(|claimed| LimitedClaim { claimed, again: Vec::new() });
+            let (answered, took) = (claim.answered, begun.elapsed());
+            Answer { number, answered, asked, took, jobs, is_limited: false }
         });
         true
+    }
+
+    /// Starts a claim from lanes of kinds with limits.
+    fn claim_limited(&mut self, asked: Vec<LaneQuota>) {
+        let (number, answered) = self.session.open_claims.next();
+        self.asked_for += wanted(&asked);
+        let session = Arc::clone(&self.session);
+        self.under_way.spawn(async move {
+            let claim = ClaimNumber { number, answered };
+            let begun = Instant::now();
+            let jobs = session.database.claim_limited(session.claimant(), &claim, &asked).await;
+            let (answered, took) = (claim.answered, begun.elapsed());
+            Answer { number, answered, asked, took, jobs, is_limited: true }
+        });
     }
 
     /// Leaves the outcomes that no claim took along, and says whether further ones are wanted. Where only
@@ -394,10 +436,10 @@ impl Claimer {
 
     /// Takes in what a claim brought.
     fn take(&mut self, answer: Answer) -> Result<(), QueueError> {
-        let Answer { number, answered, asked, took, jobs } = answer;
+        let Answer { number, answered, asked, took, jobs, is_limited } = answer;
         self.asked_for -= wanted(&asked);
-        let jobs = match jobs {
-            Ok(jobs) => jobs,
+        let LimitedClaim { claimed: jobs, again } = match jobs {
+            Ok(claim) => claim,
             Err(error) => {
                 self.session.open_claims.untold(answered);
                 self.unheard.push((number, Instant::now()));
@@ -405,6 +447,13 @@ impl Claimer {
             }
         };
         self.lanes.claimed(&asked, &jobs);
+        if is_limited {
+            for (lane, after) in again {
+                self.limited.ask_again(lane, after);
+            }
+            let lane = |job: &Claimed| Lane { kind_id: job.kind_id, priority: job.priority };
+            self.session.open_claims.is_limited(number, jobs.iter().map(lane));
+        }
         self.prefetch.took(took);
         self.prefetch.saw(jobs.iter().map(|job| job.payload.bytes.len()));
         if let Some(pause) = self.pace.claimed(jobs.len(), wanted(&asked), self.announced) {

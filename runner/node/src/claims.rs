@@ -2,13 +2,21 @@
 //!
 //! The database keeps a row for each claim until it is told that every job of it is answered; the
 //! next claim tells it. By these rows the jobs of a dead runner are found.
+//!
+//! An answer to a job that was claimed within limits gives a permit back, and its lane may give another job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use stokehold_queue::Lane;
+use tokio::sync::Notify;
 
 /// Claims with jobs that have no final answer yet.
 #[derive(Debug, Default)]
-pub(crate) struct OpenClaims(Mutex<Book>);
+pub(crate) struct OpenClaims {
+    book: Mutex<Book>,
+    bell: Notify,
+}
 
 #[derive(Debug, Default)]
 struct Book {
@@ -16,6 +24,10 @@ struct Book {
     /// Jobs left of each claim.
     open: HashMap<i64, usize>,
     answered: Vec<i64>,
+    /// The lanes of claims within limits.
+    limited: HashMap<i64, Vec<Lane>>,
+    /// Lanes for which a permit came back.
+    freed: HashSet<Lane>,
 }
 
 impl OpenClaims {
@@ -37,13 +49,37 @@ impl OpenClaims {
     pub(crate) fn answered(&self, numbers: impl Iterator<Item = i64>) {
         let mut book = self.book();
         for number in numbers {
-            let Some(left) = book.open.get_mut(&number) else { continue };
+            let Book { open, answered, limited, freed, .. } = &mut *book;
+            let Some(left) = open.get_mut(&number) else { continue };
             *left -= 1;
+            freed.extend(limited.get(&number).into_iter().flatten());
             if *left == 0 {
-                book.open.remove(&number);
-                book.answered.push(number);
+                open.remove(&number);
+                limited.remove(&number);
+                answered.push(number);
             }
         }
+        if !book.freed.is_empty() {
+            self.bell.notify_one();
+        }
+    }
+
+    /// The claim, which is to be opened, was made within limits and took jobs of these lanes.
+    pub(crate) fn is_limited(&self, number: i64, lanes: impl Iterator<Item = Lane>) {
+        let lanes: HashSet<Lane> = lanes.collect();
+        if !lanes.is_empty() {
+            self.book().limited.insert(number, lanes.into_iter().collect());
+        }
+    }
+
+    /// Lanes for which a permit came back since the last call.
+    pub(crate) fn take_freed(&self) -> HashSet<Lane> {
+        std::mem::take(&mut self.book().freed)
+    }
+
+    /// Ends when there are such.
+    pub(crate) async fn freed(&self) {
+        self.bell.notified().await;
     }
 
     /// The database was not told after all.
@@ -53,7 +89,7 @@ impl OpenClaims {
 
     fn book(&self) -> MutexGuard<'_, Book> {
         // The book is whole after any panic: each step changes one entry.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -75,5 +111,23 @@ mod tests {
         claims.untold(forgotten);
         assert_eq!(claims.next().1, [first]);
         assert!(claims.next().1.is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_answer_frees_the_lanes_of_a_claim_within_limits_only() {
+        let claims = OpenClaims::default();
+        let lane = Lane { kind_id: stokehold_domain::KindId(1), priority: 3 };
+        claims.is_limited(1, [lane, lane].into_iter());
+        claims.opened(1, 2);
+        claims.opened(2, 1);
+        claims.answered([2].into_iter());
+        assert!(claims.take_freed().is_empty());
+        for _ in 0..2 {
+            claims.answered([1].into_iter());
+            claims.freed().await;
+            assert_eq!(claims.take_freed(), HashSet::from([lane]));
+        }
+        claims.answered([1].into_iter());
+        assert!(claims.take_freed().is_empty());
     }
 }

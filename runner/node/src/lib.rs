@@ -13,6 +13,7 @@ mod config;
 mod hints;
 mod lanes;
 mod lease;
+mod limited;
 mod log_flush;
 mod node;
 mod pace;

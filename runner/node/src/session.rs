@@ -38,6 +38,8 @@ pub(crate) struct Session {
     /// The runtime that has the network; slots run on another.
     runtime: Handle,
     running: Mutex<HashMap<JobId, Running>>,
+    /// Jobs that were to be cancelled when somebody last asked: one may be on its way to its slot just then.
+    unwanted: Mutex<HashMap<JobId, String>>,
 }
 
 /// A handler that runs now.
@@ -68,6 +70,7 @@ impl Session {
             tasks: TaskTracker::new(),
             runtime: Handle::current(),
             running: Mutex::default(),
+            unwanted: Mutex::default(),
             database,
             sandbox,
             config,
@@ -136,9 +139,13 @@ impl Session {
         self.runtime.spawn(call).await.ok()
     }
 
-    /// Enters a handler that is about to run.
+    /// Enters a handler that is about to run, and stops it if it is unwanted by now.
     pub(crate) fn enter(&self, job: JobId, running: Running) {
+        let control = running.control.clone();
         self.running().insert(job, running);
+        if let Some(reason) = self.unwanted().get(&job) {
+            control.cancel(StopReason::Cancelled(reason.clone()));
+        }
     }
 
     /// Leaves a handler that has ended.
@@ -158,6 +165,8 @@ impl Session {
         }
         let reasons: HashMap<JobId, String> =
             requests.into_iter().map(|request| (request.job_id, request.reason)).collect();
+        // First of all: what enters after the look at what runs sees it here.
+        *self.unwanted() = reasons.clone();
         for (job, running) in self.snapshot() {
             if let Some(reason) = reasons.get(&job) {
                 running.control.cancel(StopReason::Cancelled(reason.clone()));
@@ -174,6 +183,11 @@ impl Session {
         for (_, running) in self.snapshot() {
             running.control.cancel(reason.clone());
         }
+    }
+
+    fn unwanted(&self) -> MutexGuard<'_, HashMap<JobId, String>> {
+        // Whole after any panic: it is only ever replaced.
+        self.unwanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<JobId, Running>> {

@@ -20,6 +20,8 @@ pub(crate) struct Bells {
     pub(crate) cancels: Notify,
     /// Jobs may not start any more.
     pub(crate) expired: Notify,
+    /// It is time to count permits anew.
+    pub(crate) recount: Notify,
 }
 
 /// How often the partitions, which are made three days ahead, and stray jobs are looked after.
@@ -43,6 +45,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>) {
         tokio::select! {
             () = bells.dead_runners.notified() => reap(&session).await,
             () = bells.expired.notified() => end_expired(&session).await,
+            () = bells.recount.notified() => recount(&session).await,
             () = tokio::time::sleep(KEYS_EVERY) => {}
         }
     }
@@ -66,6 +69,14 @@ async fn end_expired(session: &Session) {
         Ok(0) => {}
         Ok(jobs) => tracing::info!(jobs, "ended what was not started before it expired"),
         Err(error) => tracing::warn!(%error, "jobs that have expired could not be ended"),
+    }
+}
+
+async fn recount(session: &Session) {
+    match session.database.recount_due().await {
+        Ok(0) => {}
+        Ok(kinds) => tracing::debug!(kinds, "counted permits anew"),
+        Err(error) => tracing::warn!(%error, "permits could not be counted"),
     }
 }
 
@@ -98,6 +109,7 @@ async fn restore_strays(session: &Session) {
         if !session.database.is_turn_for_strays(HOURLY).await? {
             return Ok(0);
         }
+        session.database.recount_limits().await?;
         session.database.restore_strays().await
     };
     match search.await {

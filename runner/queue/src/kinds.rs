@@ -1,10 +1,11 @@
 //! Kinds, their policy, and the releases that a kind points at one of.
 
 use chrono::{DateTime, Utc};
-use stokehold_domain::{Backoff, BackoffForm, Digest, KindId, Limits, RetryPolicy};
+use stokehold_domain::{Backoff, BackoffForm, Digest, KindId, KindLimits, Limits, RetryPolicy};
 
 use crate::claim::count;
 use crate::database::bounded;
+use crate::limits::Columns;
 use crate::modules::digest_of;
 use crate::{Database, QueueError, RefusalCode};
 
@@ -20,11 +21,18 @@ pub struct KindPolicy {
     pub priority: i16,
     /// How often and when to try again.
     pub retry: RetryPolicy,
+    /// How many run at a time, and start in a time.
+    pub limits: KindLimits,
 }
 
 impl Default for KindPolicy {
     fn default() -> Self {
-        KindPolicy { queue: "default".to_owned(), priority: 0, retry: RetryPolicy::default() }
+        KindPolicy {
+            queue: "default".to_owned(),
+            priority: 0,
+            retry: RetryPolicy::default(),
+            limits: KindLimits::default(),
+        }
     }
 }
 
@@ -102,16 +110,27 @@ impl Database {
         })?;
         let delays: Vec<i64> = backoff.delays_ms.iter().copied().map(big).collect();
         let delays = (!delays.is_empty()).then_some(delays);
+        policy
+            .limits
+            .check()
+            .map_err(|error| QueueError::refused(RefusalCode::Invalid, error.to_string(), ""))?;
+        let limits = Columns::of(&policy.limits);
         let row = bounded!(self, "store a kind", |conn| {
             sqlx::query!(
             r#"insert into stokehold.kinds (name, queue, priority, max_attempts, backoff_base_ms, backoff_cap_ms,
-                 backoff_form, backoff_delays_ms, backoff_jitter_percent)
-               values ($1::text, $2::text, $3, $4, $5, $6, $7, $8, $9)
+                 backoff_form, backoff_delays_ms, backoff_jitter_percent, max_running, max_running_per_key,
+                 keeps_order, rate_starts, rate_per_ms, rate_burst, key_rate_starts, key_rate_per_ms, key_rate_burst)
+               values ($1::text, $2::text, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
                on conflict (name) do update set queue = excluded.queue, priority = excluded.priority,
                  max_attempts = excluded.max_attempts, backoff_base_ms = excluded.backoff_base_ms,
                  backoff_cap_ms = excluded.backoff_cap_ms, backoff_form = excluded.backoff_form,
                  backoff_delays_ms = excluded.backoff_delays_ms,
-                 backoff_jitter_percent = excluded.backoff_jitter_percent
+                 backoff_jitter_percent = excluded.backoff_jitter_percent,
+                 max_running = excluded.max_running, max_running_per_key = excluded.max_running_per_key,
+                 keeps_order = excluded.keeps_order, rate_starts = excluded.rate_starts,
+                 rate_per_ms = excluded.rate_per_ms, rate_burst = excluded.rate_burst,
+                 key_rate_starts = excluded.key_rate_starts, key_rate_per_ms = excluded.key_rate_per_ms,
+                 key_rate_burst = excluded.key_rate_burst
                returning id, active_release, created_at, (xmax = 0) as "is_new!",
                  coalesce(paused_until > clock_timestamp(), false) as "paused!""#,
             name,
@@ -123,6 +142,15 @@ impl Database {
             backoff.form.as_str(),
             delays.as_deref() as Option<&[i64]>,
             i16::from(backoff.jitter_percent),
+            limits.max_running,
+            limits.max_running_per_key,
+            limits.keeps_order,
+            limits.rate[0],
+            limits.rate[1],
+            limits.rate[2],
+            limits.key_rate[0],
+            limits.key_rate[1],
+            limits.key_rate[2],
         )
         .fetch_one(conn)
         })?;
@@ -160,7 +188,8 @@ impl Database {
             sqlx::query!(
             r#"select id, name as "name!: String", queue as "queue!: String", priority, max_attempts,
                  backoff_base_ms, backoff_cap_ms, backoff_form, backoff_delays_ms, backoff_jitter_percent,
-                 active_release, created_at,
+                 active_release, created_at, max_running, max_running_per_key, keeps_order, rate_starts,
+                 rate_per_ms, rate_burst, key_rate_starts, key_rate_per_ms, key_rate_burst,
                  coalesce(paused_until > clock_timestamp(), false) as "paused!"
                from stokehold.kinds where $1::text is null or name = $1 order by name limit 10000"#,
             name
@@ -186,6 +215,14 @@ impl Database {
                         }
                         .backoff(),
                     },
+                    limits: Columns {
+                        max_running: row.max_running,
+                        max_running_per_key: row.max_running_per_key,
+                        keeps_order: row.keeps_order,
+                        rate: [row.rate_starts, row.rate_per_ms, row.rate_burst],
+                        key_rate: [row.key_rate_starts, row.key_rate_per_ms, row.key_rate_burst],
+                    }
+                    .limits(),
                 },
                 active_release: row.active_release,
                 paused: row.paused,

@@ -44,6 +44,10 @@ pub struct Tick {
     pub dead_runners: bool,
     /// Running jobs are to be cancelled.
     pub cancels: bool,
+    /// Kinds that have limits: they are claimed from in a way of its own.
+    pub limited: Vec<KindId>,
+    /// It is time to count permits anew.
+    pub recount: bool,
     /// Jobs may not start any more.
     pub expired: bool,
     /// Kinds that are paused.
@@ -104,6 +108,8 @@ impl Database {
             next_due: row.next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
             cancels: row.cancels,
+            limited: row.limited.into_iter().map(KindId).collect(),
+            recount: row.recount,
             expired: row.expired,
             paused: row.paused.into_iter().map(KindId).collect(),
             kinds_version: row.kinds_version,

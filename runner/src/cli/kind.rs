@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use chrono::Utc;
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use serde::Serialize;
 use stokehold_api::wire::{KindChange, KindInfo, ReleaseInfo};
 use stokehold_domain::BackoffForm;
 
 use super::fault::Fault;
+use super::kind_limits::{self, LimitArgs};
 use super::output::{Output, or_dash};
 use super::server::Server;
 use super::{push, units};
@@ -52,10 +53,13 @@ Examples:
     /// What is not said stays as it is. Jobs that were enqueued keep their priority and attempts.
     #[command(
         override_usage = "stokehold kind set [OPTIONS] <KIND>",
+        group(ArgGroup::new("change").required(true).multiple(true).args(CHANGES)),
         after_help = "\
 Examples:
   stokehold kind set image.resize --queue media --max-attempts 5
   stokehold kind set report --backoff-base 10s --backoff-cap 1h
+  stokehold kind set mirror --max-running 4 --rate 100/1m
+  stokehold kind set account --max-running-per-key 1 --keeps-order true
   stokehold kind set webhook --backoff-delays 5s,1m,10m,1h --max-attempts 5"
     )]
     Set {
@@ -67,8 +71,24 @@ Examples:
     },
 }
 
+/// Of these, one at least is to be said.
+const CHANGES: [&str; 13] = [
+    "queue",
+    "priority",
+    "max_attempts",
+    "backoff_base",
+    "backoff_cap",
+    "backoff_form",
+    "backoff_delays",
+    "backoff_jitter",
+    "max_running",
+    "max_running_per_key",
+    "keeps_order",
+    "rate",
+    "key_rate",
+];
+
 #[derive(ClapArgs, Debug)]
-#[group(required = true, multiple = true)]
 struct PolicyArgs {
     /// The queue that its jobs wait in
     #[arg(long, value_name = "QUEUE")]
@@ -94,6 +114,8 @@ struct PolicyArgs {
     /// How many hundredths of each delay are random, 0 to 100
     #[arg(long, value_name = "N")]
     backoff_jitter: Option<u32>,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// The JSON document of `get`.
@@ -208,7 +230,9 @@ async fn set(
             .map(|delays| delays.into_iter().map(whole_ms).collect::<Result<_, _>>())
             .transpose()?,
         backoff_jitter_percent: policy.backoff_jitter,
+        ..KindChange::default()
     };
+    let change = policy.limits.apply(change);
     let kind = client.put_kind(name, &change).await?;
     if output.is_json() {
         output.document(&kind)?;
@@ -225,6 +249,7 @@ fn show(kind: &KindInfo, output: &Output) -> anyhow::Result<()> {
         ("priority", kind.priority.to_string()),
         ("attempts", kind.max_attempts.to_string()),
         ("backoff", backoff(kind)),
+        ("limits", kind_limits::shown(kind)),
         ("made", units::relative(kind.created_at, Utc::now())),
     ])?;
     Ok(())

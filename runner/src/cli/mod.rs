@@ -16,6 +16,7 @@ mod job_options;
 mod job_view;
 mod key;
 mod kind;
+mod kind_limits;
 mod limits;
 mod migrate;
 mod module;

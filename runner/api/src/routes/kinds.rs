@@ -111,6 +111,15 @@ fn changed(mut policy: KindPolicy, change: KindChange) -> Result<KindPolicy, Api
         .backoff
         .check()
         .map_err(|error| ApiError::field("/backoff_delays_ms", error.to_string()))?;
+    let limits = &mut policy.limits;
+    limits.max_running = change.max_running.unwrap_or(limits.max_running);
+    limits.max_running_per_key = change.max_running_per_key.unwrap_or(limits.max_running_per_key);
+    limits.keeps_order = change.keeps_order.unwrap_or(limits.keeps_order);
+    limits.rate = change.rate.map_or(limits.rate, |rate| rate.map(Into::into));
+    limits.key_rate = change.key_rate.map_or(limits.key_rate, |rate| rate.map(Into::into));
+    limits.check().map_err(|error| {
+        ApiError::field(&format!("/{}", error.field().replace('.', "/")), error.to_string())
+    })?;
     Ok(policy)
 }
 
@@ -239,6 +248,11 @@ impl From<Kind> for KindInfo {
             backoff_form: kind.policy.retry.backoff.form,
             backoff_delays_ms: kind.policy.retry.backoff.delays_ms,
             backoff_jitter_percent: kind.policy.retry.backoff.jitter_percent,
+            max_running: kind.policy.limits.max_running,
+            max_running_per_key: kind.policy.limits.max_running_per_key,
+            keeps_order: kind.policy.limits.keeps_order,
+            rate: kind.policy.limits.rate.map(Into::into),
+            key_rate: kind.policy.limits.key_rate.map(Into::into),
             active_release: kind.active_release,
             paused: kind.paused,
             created_at: kind.created_at,

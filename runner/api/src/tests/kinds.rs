@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::{Api, NOTHING};
 
@@ -136,5 +136,41 @@ async fn a_release_of_what_is_not_there_is_refused_by_name() {
     ] {
         let answer = api.post("/v1/kinds/k/releases", body).await;
         answer.points_at(422, "request.invalid", pointer);
+    }
+}
+
+#[tokio::test]
+async fn limits_are_set_shown_taken_away_and_refused_by_name() {
+    let api = Api::start().await;
+    let limits = json!({
+        "max_running": 4, "max_running_per_key": 1, "keeps_order": true,
+        "rate": { "starts": 5, "per_ms": 1000, "burst": 2 },
+        "key_rate": { "starts": 1, "per_ms": 60000 },
+    });
+    let kind = api.put("/v1/kinds/k", limits.clone()).await.is(201);
+    for (field, value) in limits.as_object().unwrap() {
+        let mut value = value.clone();
+        if field == "key_rate" {
+            value["burst"] = json!(1);
+        }
+        assert_eq!(kind[field], value, "{field}");
+    }
+    // What is absent stays, null takes away.
+    let kind = api.put("/v1/kinds/k", json!({ "rate": null, "priority": 1 })).await.is(200);
+    assert_eq!((&kind["rate"], &kind["max_running"]), (&Value::Null, &json!(4)));
+    let away = json!({ "max_running": null, "keeps_order": false, "max_running_per_key": null, "key_rate": null });
+    let kind = api.put("/v1/kinds/k", away).await.is(200);
+    for field in limits.as_object().unwrap().keys() {
+        assert_eq!(kind[field], Value::Null, "{field}");
+    }
+    for (change, pointer) in [
+        (json!({ "max_running": 0 }), "/max_running"),
+        (json!({ "max_running_per_key": 1_000_001 }), "/max_running_per_key"),
+        (json!({ "keeps_order": true }), "/max_running_per_key"),
+        (json!({ "keeps_order": true, "max_running_per_key": 2 }), "/max_running_per_key"),
+        (json!({ "rate": { "starts": 1, "per_ms": 0 } }), "/rate/per_ms"),
+        (json!({ "key_rate": { "starts": 0, "per_ms": 1 } }), "/key_rate/starts"),
+    ] {
+        api.put("/v1/kinds/k", change).await.points_at(422, "request.invalid", pointer);
     }
 }

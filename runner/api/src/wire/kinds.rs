@@ -1,7 +1,8 @@
 //! Kinds and their releases.
 
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use stokehold_domain::kind_limits::Rate;
 use stokehold_domain::{BackoffForm, Digest};
 use utoipa::ToSchema;
 
@@ -29,6 +30,21 @@ pub struct KindInfo {
     pub backoff_delays_ms: Vec<u64>,
     /// How many hundredths of each delay are random.
     pub backoff_jitter_percent: u8,
+    /// The most jobs of it that run at a time, on all nodes together; no limit when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_running: Option<u32>,
+    /// The most of those that share a concurrency key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_running_per_key: Option<u32>,
+    /// Jobs that share a key run in order, and one that failed is tried again before the next.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_order: bool,
+    /// How fast jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<StartRate>,
+    /// How fast those that share a key start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_rate: Option<StartRate>,
     /// The release that new attempts run; none while there is none, and jobs wait.
     #[serde(default)]
     pub active_release: Option<i32>,
@@ -71,6 +87,61 @@ pub struct KindChange {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 100)]
     pub backoff_jitter_percent: Option<u32>,
+    /// The most jobs of it that run at a time, on all nodes together; null takes the limit away.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1000000)]
+    pub max_running: Option<Option<u32>>,
+    /// The most of those that share a concurrency key; null takes the limit away.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<u32>, minimum = 1, maximum = 1000000)]
+    pub max_running_per_key: Option<Option<u32>>,
+    /// Jobs that share a key run in order, and one that failed is tried again before the next; wants
+    /// `max_running_per_key` 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps_order: Option<bool>,
+    /// How fast jobs start; null takes the limit away.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<StartRate>)]
+    pub rate: Option<Option<StartRate>>,
+    /// How fast those that share a key start; null takes the limit away.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[schema(value_type = Option<StartRate>)]
+    pub key_rate: Option<Option<StartRate>>,
+}
+
+/// A bucket of `burst` tokens, one for each start, into which `starts` come back in `per_ms`, evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StartRate {
+    /// Starts in a period.
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub starts: u32,
+    /// The period in milliseconds.
+    #[schema(minimum = 1, maximum = 86400000)]
+    pub per_ms: u32,
+    /// The most starts at once after a rest; as many as `starts` when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub burst: Option<u32>,
+}
+
+impl From<StartRate> for Rate {
+    fn from(StartRate { starts, per_ms, burst }: StartRate) -> Self {
+        Rate { starts, per_ms, burst: burst.unwrap_or(starts) }
+    }
+}
+
+impl From<Rate> for StartRate {
+    fn from(rate: Rate) -> Self {
+        StartRate { starts: rate.starts, per_ms: rate.per_ms, burst: Some(rate.bucket()) }
+    }
+}
+
+/// Tells null from what is absent.
+fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// A release to be made.

@@ -1,7 +1,8 @@
 -- Claims the next available jobs of some lanes for one runner. Stands in stokehold.take_turn as well.
 -- $1 runner; $2 the number of this claim; $3..$6 lanes as arrays: kind, priority, position to start
 -- after, most to take; $7 numbers of earlier claims of which every job is answered; $8 queues served,
--- null for all: a lane of another queue gives nothing, whoever pointed to it.
+-- null for all: a lane of another queue gives nothing, whoever pointed to it. Of kinds that have limits it takes
+-- nothing: see claim_limited.
 -- Indexes: ready_lanes, from the lane's cursor on, in order of position; jobs_pkey for what was taken.
 -- Locks: the picked rows of ready, skipping those locked by others; nothing when the runner's lease is
 -- over. The jobs themselves are only read: whoever changes a waiting job takes its ready row away first.
@@ -20,6 +21,7 @@ with picked as materialized (
     select active_release as release
     from stokehold.kinds
     where id = lane.kind_id and active_release is not null and ($8::text[] is null or queue = any($8))
+      and not limited
       and (paused_until is null or paused_until <= clock_timestamp())
     limit 1
   ) kind

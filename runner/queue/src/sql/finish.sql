@@ -9,10 +9,10 @@
 -- apart, so that where the settings of a session do not reach (see database.rs) the worst that it can
 -- choose reads the table once: written as one join, 3,000 outcomes took over 10 s.
 with held as materialized (
-  select number, token, claimed_at from stokehold.claims
+  select number, token, claimed_at, permits_of from stokehold.claims
   where runner_id = $1 and number = any($4::bigint[])
 ), found as materialized (
-  select outcome.*, held.claimed_at, job.ctid
+  select outcome.*, held.claimed_at, held.permits_of, job.ctid
   from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::int[], $6::text[], $7::text[], $8::bytea[],
       $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
     as outcome(job_id, token, claim, release, next_state, code, result, result_media_type,
@@ -27,7 +27,10 @@ with held as materialized (
     job.max_attempts, job.snoozes, job.lost, job.media_type, job.payload, job.metadata, job.options,
     found.token, found.claimed_at, found.release, found.next_state, found.code, found.result,
     found.result_media_type, found.problem, found.fuel, found.wall_us, found.peak_memory_bytes,
-    found.host_calls
+    found.host_calls, job.concurrency_key, job.kind_id = any(found.permits_of) as is_limited
+), freed as (
+  insert into stokehold.freed_permits (kind_id, key, running, held)
+  select kind_id, concurrency_key, count(*), count(*) from ended where is_limited group by kind_id, concurrency_key
 ), written as (
   insert into stokehold.job_history (
     id, token, runner_id, run_at, enqueued_at, started_at, kind_id, release, state, priority, attempt,

@@ -9,6 +9,9 @@
 -- worth a scan of the whole table.
 with lost as materialized (
   select job.id, claim.claimed_at, claim.runner_id, claim.token, job.attempt + 1 as this_attempt,
+    job.kind_id = any(claim.permits_of) as is_limited, job.kind_id, job.concurrency_key,
+    case when job.kind_id = any(claim.permits_of) and job.concurrency_key is not null
+      then (select nullif(keeps_order, false) from stokehold.kinds where id = job.kind_id) end as keeps_key,
     case
       when job.lost = 0 then 1
       when runner.suspect_job = job.id then job.lost + 1
@@ -18,7 +21,7 @@ with lost as materialized (
   join stokehold.claims claim on claim.runner_id = runner.id
   cross join unnest(claim.job_ids) as held(id)
   cross join lateral (
-    select id, attempt, lost from stokehold.jobs
+    select id, attempt, lost, kind_id, concurrency_key from stokehold.jobs
     where id = held.id and token < claim.token and state = 'available'
     limit 1
     for update skip locked
@@ -50,10 +53,14 @@ with lost as materialized (
   from discarded
 ), available as (
   update stokehold.jobs job
-  set token = lost.token, position = nextval('stokehold.positions'), lost = lost.losses
+  set token = lost.token, position = nextval('stokehold.positions'), lost = lost.losses, holds_key = lost.keeps_key
   from lost
   where job.id = lost.id and lost.losses < $2 and job.id = any(array(select id from lost))
   returning job.id, job.kind_id, job.priority, job.position
+), freed as (
+  insert into stokehold.freed_permits (kind_id, key, running, held)
+  select kind_id, concurrency_key, count(*), count(*) filter (where keeps_key is null or losses >= $2)
+  from lost where is_limited group by kind_id, concurrency_key
 ), queued as (
   insert into stokehold.ready (kind_id, priority, position, job_id)
   select kind_id, priority, position, id from available

@@ -2,7 +2,8 @@
 -- $1 queues served, null for all; $2 most due jobs to release; $3..$5 the lanes to look into as arrays:
 -- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
 -- Indexes: jobs_due for what is due, ready_lanes for the first job of each lane, runners_live for
--- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused, jobs_expiring.
+-- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused, jobs_expiring,
+-- kinds_limited, key_permits_due and freed_permits_by_kind for what limits let in.
 -- Locks: the due rows, skipping those another node releases.
 with due as materialized (
   select id
@@ -36,7 +37,14 @@ with due as materialized (
         and (paused_until is null or paused_until <= clock_timestamp())
       from stokehold.kinds where id = lane.kind_id), false) as open
   from (select kind_id, priority, position from first
-    union all select distinct kind_id, priority, null::bigint from released) lane
+    union all select distinct kind_id, priority, null::bigint from released
+    -- What waits for a key that has opened.
+    union all select distinct kind_id, next_priority, null::bigint from stokehold.key_permits
+      where opens_at <= (select clock_timestamp())
+    -- What waits for one that was given back since.
+    union all select kind_id, priority, null::bigint
+      from (select distinct kind_id from stokehold.freed_permits) freed
+      cross join lateral (select priority from stokehold.parked where kind_id = freed.kind_id limit 1) waiting) lane
   group by lane.kind_id, lane.priority
 )
 select
@@ -46,8 +54,9 @@ select
   coalesce((select array_agg(open order by priority, kind_id) from filled), '{}') as "open!",
   (select count(*) from released) as "released!",
   -- As the statement began: a job released just now may still be the answer, which costs one early look.
-  (select min(run_at) from stokehold.jobs
-    where state in ('scheduled', 'retryable') and run_at >= $6) as next_due,
+  least((select min(run_at) from stokehold.jobs
+      where state in ('scheduled', 'retryable') and run_at >= $6),
+    (select min(opens_at) from stokehold.key_permits where opens_at > clock_timestamp())) as next_due,
   clock_timestamp() as "now!",
   exists (select from stokehold.runners
       where state = 'live' and lease_expires_at < clock_timestamp())
@@ -56,6 +65,8 @@ select
         and exists (select from stokehold.claims claim where claim.runner_id = runner.id))
     as "dead_runners!",
   exists (select from stokehold.cancels) as "cancels!",
+  exists (select from stokehold.kinds where recount_at <= clock_timestamp()) as "recount!",
+  coalesce((select array_agg(id) from stokehold.kinds where limited), '{}') as "limited!",
   exists (select from stokehold.jobs where expires_at <= clock_timestamp()) as "expired!",
   coalesce((select array_agg(id) from stokehold.kinds where paused_until > clock_timestamp()), '{}')
     as "paused!",

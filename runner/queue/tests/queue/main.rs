@@ -13,6 +13,7 @@ mod enqueue;
 mod fates;
 mod horizons;
 mod keys;
+mod limits;
 mod misbehaviour;
 mod options;
 mod partitions;

@@ -35,6 +35,7 @@ async fn putting_a_kind_again_changes_its_policy_and_nothing_else() {
             max_attempts: 1000,
             backoff: Backoff { base_ms: 0, cap_ms: 5, ..Backoff::default() },
         },
+        ..KindPolicy::default()
     };
     let (changed, is_new) = queue.database.put_kind("mail", &policy).await.unwrap();
     assert!(!is_new);

@@ -359,6 +359,7 @@ async fn keys_that_nobody_holds_are_swept_and_the_others_stay() {
         queue.value("select array_agg(key order by key) from stokehold.unique_keys").await;
     assert_eq!(left, ["for a while", "lives", "on record"]);
     assert_eq!(queue.database.sweep_keys().await.unwrap(), 0);
+    assert!(queue.database.is_turn_for_keys(Duration::ZERO).await.unwrap());
     assert!(!queue.database.is_turn_for_keys(Duration::from_secs(60)).await.unwrap());
     assert!(queue.database.is_turn_for_keys(Duration::ZERO).await.unwrap());
 }
