@@ -1,7 +1,8 @@
 -- Limits, followed by whatever ends jobs, gives them back, or changes them while they wait.
 -- Locks: none that matter, functions are replaced by such as take and give the same.
 
--- As before, and: permits come back with the outcomes, and nothing is claimed of kinds that have limits.
+-- As before, and: permits come back with the outcomes, and nothing is claimed of kinds that have limits. Outcomes are
+-- written in the order in which they are given, which is that of their jobs.
 create or replace function stokehold.take_turn(
   runner bigint,
   bigint[], bigint[], bigint[], int[], text[], text[], bytea[], text[], text[], bigint[], bigint[],
@@ -60,7 +61,8 @@ begin
           $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
         as outcome(job_id, token, claim, release, next_state, code, result, result_media_type,
           problem, fuel, wall_us, peak_memory_bytes, host_calls)
-      join held on held.number = outcome.claim and held.token = outcome.token
+      cross join lateral (
+        select claimed_at, permits_of from held where number = outcome.claim and token = outcome.token limit 1) held
       cross join lateral (select ctid from stokehold.jobs where id = outcome.job_id limit 1) job
     ), ended as (
       delete from stokehold.jobs job
@@ -222,7 +224,8 @@ begin
           $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
         as outcome(job_id, token, claim, release, next_state, code, result, result_media_type,
           problem, fuel, wall_us, peak_memory_bytes, host_calls)
-      join held on held.number = outcome.claim and held.token = outcome.token
+      cross join lateral (
+        select claimed_at from held where number = outcome.claim and token = outcome.token limit 1) held
       cross join lateral (select ctid from stokehold.jobs where id = outcome.job_id limit 1) job
     ), ended as (
       delete from stokehold.jobs job
@@ -429,7 +432,7 @@ begin
 end
 $$;
 
--- As before, and: one that waits for its key can be changed too.
+-- As before, and: one that waits for its key can be changed too, and no claim that began before runs the job as it was.
 create or replace function stokehold.edit_job(
   job bigint, run_at timestamptz, priority int, max_attempts int, payload bytea, media_type text,
   metadata jsonb, pinned_release int
@@ -488,14 +491,20 @@ begin
       old.position := null;
     end if;
   end if;
-  if old.state = 'available' and (becomes <> 'available' or lane <> old.priority) then
+  -- Made anew even in the same place: a claim reads the job as it was when the claim began, and locks its ready row
+  -- later. The row that it knows is gone then, and it passes by.
+  if old.state = 'available' then
     delete from ready where kind_id = old.kind_id and priority = old.priority and position = old.position;
-    old.position := null;
+    if becomes <> 'available' or lane <> old.priority then
+      old.position := null;
+    end if;
   end if;
-  if becomes = 'available' and old.position is null then
-    insert into lanes (kind_id, priority) select old.kind_id, lane
-      where not exists (select from lanes l where l.kind_id = old.kind_id and l.priority = lane);
-    old.position := nextval('positions');
+  if becomes = 'available' then
+    if old.position is null then
+      insert into lanes (kind_id, priority) select old.kind_id, lane
+        where not exists (select from lanes l where l.kind_id = old.kind_id and l.priority = lane);
+      old.position := nextval('positions');
+    end if;
     insert into ready (kind_id, priority, position, job_id) values (old.kind_id, lane, old.position, old.id);
   end if;
   update jobs set

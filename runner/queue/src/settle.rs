@@ -112,6 +112,9 @@ impl Database {
                 return release(conn, runner, &released).await;
             }
             let mut transaction = conn.begin().await?;
+            if !finished.is_empty() && !released.is_empty() {
+                lock_in_order(&mut transaction, ended).await?;
+            }
             // Logs first: their guard wants the row as it is before.
             insert_logs(&mut transaction, runner, &logs).await?;
             let mut applied = finish(&mut transaction, runner, &finished).await?;
@@ -152,6 +155,20 @@ impl Database {
 
 fn claim(end: &Ended) -> Claim {
     (end.job_id.0, end.token.0)
+}
+
+/// Locks the jobs of all outcomes, in order of id, before two statements write some of them each: whoever
+/// locks many jobs does it in this order, or two could wait for each other.
+async fn lock_in_order(conn: &mut PgConnection, ended: &[&Ended]) -> Result<(), sqlx::Error> {
+    let ids: Vec<i64> = ended.iter().map(|end| end.job_id.0).collect();
+    sqlx::query!(
+        "select from unnest($1::bigint[]) as ended(id)
+         cross join lateral (select from stokehold.jobs where id = ended.id limit 1 for update) job",
+        &ids
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 async fn finish(

@@ -1,6 +1,8 @@
 -- Ends jobs for good: each row leaves the live table and becomes history, in one step.
 -- $1 runner; the rest are arrays with one element for each job. Stands in stokehold.take_turn as well.
 -- Indexes: claims_pkey, jobs_pkey. Locks: the rows themselves, in order of id as the caller sorted them.
+-- The claim of each is looked up by itself, so that they stay in this order: as a join they came in that of
+-- their claims, and whoever locks many jobs in order of id could wait for us while we waited for them.
 -- The guard is what makes one outcome: the claim must be this runner's, and the job's own token, which
 -- is that of the last claim that has ended, below the claim's. A stale write changes nothing. The guard
 -- stands in the write itself, which looks at a row again that changed meanwhile.
@@ -17,7 +19,8 @@ with held as materialized (
       $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[])
     as outcome(job_id, token, claim, release, next_state, code, result, result_media_type,
       problem, fuel, wall_us, peak_memory_bytes, host_calls)
-  join held on held.number = outcome.claim and held.token = outcome.token
+  cross join lateral (
+    select claimed_at, permits_of from held where number = outcome.claim and token = outcome.token limit 1) held
   cross join lateral (select ctid from stokehold.jobs where id = outcome.job_id limit 1) job
 ), ended as (
   delete from stokehold.jobs job

@@ -17,7 +17,8 @@ with held as materialized (
       $14::bigint[], $15::bigint[])
     as outcome(job_id, token, claim, release, next_state, delay_ms, counted, recorded, code, problem,
       fuel, wall_us, peak_memory_bytes, host_calls)
-  join held on held.number = outcome.claim and held.token = outcome.token
+  cross join lateral (
+    select claimed_at, permits_of from held where number = outcome.claim and token = outcome.token limit 1) held
   cross join lateral (
     select ctid, attempt, kind_id, concurrency_key from stokehold.jobs where id = outcome.job_id limit 1) job
 ), released as (

@@ -365,7 +365,7 @@ async fn many_runners_and_many_who_cancel_never_pass_a_limit_and_leave_nothing_b
                 idle = if claim.claimed.is_empty() && held.is_empty() { idle + 1 } else { 0 };
                 held.extend(claim.claimed);
                 let outcomes: Vec<Ended> = held
-                    .extract_if(.., |job| (job.id.0 as usize + round) % 3 != 0)
+                    .extract_if(.., |job| !(job.id.0 as usize + round).is_multiple_of(3))
                     .map(|job| match (job.id.0 as usize + round) % 5 {
                         0 => handed_back(&job),
                         _ => completed(&job),

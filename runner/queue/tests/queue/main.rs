@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests say what they expect by unwrapping it")]
 
+mod against_model;
 mod bench;
 mod cancelling;
 mod claiming;
@@ -14,8 +15,10 @@ mod fates;
 mod horizons;
 mod keys;
 mod limits;
+mod meeting;
 mod misbehaviour;
 mod options;
+mod pairs;
 mod partitions;
 mod pausing;
 mod plans;
