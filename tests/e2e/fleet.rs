@@ -19,6 +19,9 @@ async fn assert_one_outcome_each(stage: &Stage, jobs: i64) {
         0,
         "an outcome stands under a token that is not the newest"
     );
+    for checked in stage.database.verify(2, std::time::Duration::from_secs(60)).await.unwrap() {
+        assert_eq!(checked.broken, Some(0), "{checked:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

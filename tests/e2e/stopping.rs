@@ -72,3 +72,29 @@ async fn a_second_signal_leaves_at_once() {
     runner.signal(Signal::SIGTERM);
     assert_eq!(runner.end().await, 128 + 15);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_node_finishes_what_runs_hands_back_the_rest_and_ends() {
+    let stage = Stage::set().await;
+    let mut drained = stage.runner("drained", &["--grace", "20s", "--slots", "2"]);
+    // Two run for a moment, the others wait for a slot there.
+    let payloads = vec![json!({"do": "sleep", "ms": 3_000}); 6];
+    stage.enqueue_many("probe", &payloads).await;
+    let held = "select coalesce(sum(cardinality(job_ids)), 0)::int8 from stokehold.claims";
+    stage.wait_for("two claims", held, |n| n >= 2).await;
+    assert_eq!(stage.database.drain("nobody").await.unwrap(), []);
+    assert_eq!(stage.database.drain("drained").await.unwrap().len(), 1);
+    assert_eq!(drained.end().await, 0);
+    let ended =
+        stage.number("select count(*) from stokehold.job_history where state = 'completed'").await;
+    assert!((2..=4).contains(&ended), "{ended}");
+    let burnt =
+        stage.number("select count(*) from stokehold.jobs where attempt > 0 or lost > 0").await;
+    assert_eq!(burnt, 0);
+    let live = stage.number("select count(*) from stokehold.runners where state = 'live'").await;
+    assert_eq!(live, 0);
+    assert!(stage.log("drained").contains("stopping: no new claims"), "{}", stage.log("drained"));
+    // The rest runs elsewhere.
+    let _other = stage.runner("other", &[]);
+    stage.wait_until_done().await;
+}

@@ -84,6 +84,9 @@ codes! {
     /// The job ended without a result.
     JobNoResult = "job.no-result", NOT_FOUND, "The job has no result";
 
+    /// No such live runner.
+    RunnerUnknown = "runner.unknown", NOT_FOUND, "There is no such runner";
+
     /// No such module.
     ModuleUnknown = "module.unknown", NOT_FOUND, "There is no such module";
     /// The upload is over the limit.

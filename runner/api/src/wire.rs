@@ -35,7 +35,7 @@ pub use modules::{ModuleInfo, PruneRequest, Pruned, UploadedModule};
 pub use options::{Duplicate, EnqueueAnswer, Unique};
 pub use pauses::{PauseInfo, PauseRequest, ResumeRequest, Resumed};
 pub use problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem};
-pub use runners::RunnerInfo;
+pub use runners::{Drained, RunnerInfo};
 
 /// All there are of something whose number is bounded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

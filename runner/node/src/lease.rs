@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use stokehold_domain::RunnerId;
 use stokehold_queue::Database;
-use stokehold_queue::runners::LeaseConnection;
+use stokehold_queue::runners::{Beat, LeaseConnection};
 use tokio_util::sync::CancellationToken;
 
 use crate::NodeConfig;
@@ -28,6 +28,7 @@ const RETRY: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub(crate) struct Lease {
     lost: CancellationToken,
+    drain: CancellationToken,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,13 +42,15 @@ impl Lease {
         config: &NodeConfig,
     ) -> std::io::Result<Lease> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (lost, stop) = (CancellationToken::new(), Arc::new(AtomicBool::new(false)));
+        let (lost, drain) = (CancellationToken::new(), CancellationToken::new());
+        let stop = Arc::new(AtomicBool::new(false));
         let keeper = Keeper {
             connection: LeaseConnection::new(database, config.lease),
             runner,
             beat: config.beat,
             self_fence: config.self_fence,
             acknowledged: sent_at,
+            drain: drain.clone(),
             stop: Arc::clone(&stop),
         };
         let token = lost.clone();
@@ -56,12 +59,17 @@ impl Lease {
             let _lost = token.drop_guard();
             runtime.block_on(keeper.run());
         })?;
-        Ok(Lease { lost, stop, thread: Some(thread) })
+        Ok(Lease { lost, drain, stop, thread: Some(thread) })
     }
 
     /// Cancelled when the lease is lost or no longer renewed.
     pub(crate) fn lost(&self) -> &CancellationToken {
         &self.lost
+    }
+
+    /// Cancelled when somebody wants the node to stop in order.
+    pub(crate) fn drain(&self) -> &CancellationToken {
+        &self.drain
     }
 }
 
@@ -81,6 +89,7 @@ struct Keeper {
     beat: Duration,
     self_fence: Duration,
     acknowledged: Moment,
+    drain: CancellationToken,
     stop: Arc<AtomicBool>,
 }
 
@@ -93,13 +102,16 @@ impl Keeper {
             let sent_at = Moment::now();
             let left = self.self_fence.saturating_sub(self.acknowledged.elapsed());
             match self.connection.beat(self.runner, left).await {
-                Ok(true) => {
+                Ok(beat @ (Beat::Alive | Beat::Drain)) => {
+                    if beat == Beat::Drain {
+                        self.drain.cancel();
+                    }
                     if failing {
                         tracing::info!(runner.id = %self.runner, "lease renewed again");
                     }
                     (self.acknowledged, wait, failing) = (sent_at, self.beat, false);
                 }
-                Ok(false) => {
+                Ok(Beat::Dead) => {
                     tracing::warn!(runner.id = %self.runner, "the database counts this runner as dead");
                     return;
                 }

@@ -1,6 +1,6 @@
 //! The node's life: session after session, and a bounded way out.
 //!
-//! States: registering → serving → closing (told to stop, or lease lost) → settled → registering
+//! States: registering → serving → closing (told to stop, drained, or lease lost) → settled → registering
 //! again, or gone. Stopping claims nothing new, hands back what waits for a slot, lets handlers run on
 //! for the grace time, stops the rest and hands it back uncounted, writes every outcome and ends the
 //! registration. If the process dies anywhere here, the lease runs out and others take over.
@@ -80,7 +80,7 @@ impl Node {
         self.runner.subscribe()
     }
 
-    /// Runs until `stop` is cancelled and everything is handed back, however often the lease or the
+    /// Runs until `stop` is cancelled, or somebody drains it, and everything is handed back, however often the lease or the
     /// database is lost on the way.
     ///
     /// # Errors
@@ -93,7 +93,9 @@ impl Node {
             else {
                 break;
             };
-            self.serve(runner, sent_at, &releases, &stop).await?;
+            if let Went::ForGood = self.serve(runner, sent_at, &releases, &stop).await? {
+                break;
+            }
         }
         Ok(())
     }
@@ -135,7 +137,7 @@ impl Node {
         sent_at: Moment,
         releases: &Arc<Releases>,
         stop: &CancellationToken,
-    ) -> Result<(), NodeError> {
+    ) -> Result<Went, NodeError> {
         let lease =
             Lease::keep(&self.database, runner, sent_at, &self.config).map_err(NodeError::Lease)?;
         let (outcomes, gathered) = mpsc::channel(settler::CAPACITY);
@@ -197,6 +199,7 @@ impl Node {
         self.runner.send_replace(Some(runner));
         let end = tokio::select! {
             () = stop.cancelled() => End::Told,
+            () = lease.drain().cancelled() => End::Drained,
             () = lease.lost().cancelled() => End::LeaseLost,
             part = parts.join_next() => End::PartEnded(part.and_then(Result::ok).unwrap_or("node part")),
         };
@@ -213,7 +216,8 @@ impl Node {
         }
         match end {
             End::PartEnded(part) => Err(NodeError::PartEnded(part)),
-            End::Told | End::LeaseLost => Ok(()),
+            End::Told | End::Drained => Ok(Went::ForGood),
+            End::LeaseLost => Ok(Went::ToRegister),
         }
     }
 
@@ -229,6 +233,7 @@ impl Node {
             tracing::info!(
                 running,
                 grace_s = self.config.grace.as_secs(),
+                drained = matches!(end, End::Drained),
                 "stopping: no new claims"
             );
             tokio::select! {
@@ -258,8 +263,17 @@ impl Node {
     }
 }
 
+/// How a session is over.
+enum Went {
+    /// The node stops.
+    ForGood,
+    /// It goes on under another id.
+    ToRegister,
+}
+
 enum End {
     Told,
+    Drained,
     LeaseLost,
     PartEnded(&'static str),
 }

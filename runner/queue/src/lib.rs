@@ -28,6 +28,7 @@ pub mod settle;
 pub mod sweeps;
 pub mod tick;
 pub mod turn;
+pub mod verify;
 pub mod wake;
 
 pub use cancel::{CancelAnswer, CancelRequest, CancelledMany, LiveFilter};

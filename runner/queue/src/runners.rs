@@ -46,6 +46,8 @@ pub struct RunnerRecord {
     pub beat_at: DateTime<Utc>,
     /// Jobs it holds now.
     pub running: i64,
+    /// It has been told to stop in order.
+    pub draining: bool,
 }
 
 impl Database {
@@ -86,6 +88,19 @@ impl Database {
         )
         .execute(conn))?;
         Ok(())
+    }
+
+    /// Tells the live runners of this name or id to stop in order, and says which they are. They learn of it with
+    /// their next beat.
+    pub async fn drain(&self, runner: &str) -> Result<Vec<RunnerId>, QueueError> {
+        let ids = bounded!(self, "drain a runner", |conn| sqlx::query_scalar!(
+            "update stokehold.runners set drain_at = coalesce(drain_at, clock_timestamp())
+             where state = 'live' and (name = $1 or id::text = $1)
+             returning id",
+            runner
+        )
+        .fetch_all(conn))?;
+        Ok(ids.into_iter().map(RunnerId).collect())
     }
 
     /// Says which job with losses behind it the runner runs now, before it runs; only the loss of
@@ -140,9 +155,21 @@ impl Database {
                 registered_at: row.registered_at,
                 beat_at: row.beat_at,
                 running: row.running,
+                draining: row.draining,
             })
             .collect())
     }
+}
+
+/// What a beat is answered with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beat {
+    /// The lease is renewed.
+    Alive,
+    /// It is renewed, and somebody wants the runner to stop in order.
+    Drain,
+    /// The id is dead for ever.
+    Dead,
 }
 
 /// The connection that renews a lease: its own, so that no pool and no slow statement stands between
@@ -161,8 +188,8 @@ impl LeaseConnection {
         LeaseConnection { options, lease, connection: None }
     }
 
-    /// Renews the lease. `false` means that the id is dead for ever.
-    pub async fn beat(&mut self, runner: RunnerId, limit: Duration) -> Result<bool, QueueError> {
+    /// Renews the lease, and says what the database thinks of the runner.
+    pub async fn beat(&mut self, runner: RunnerId, limit: Duration) -> Result<Beat, QueueError> {
         const WHAT: &str = "renew the lease";
         // Taken out: whatever goes wrong with it, the next beat opens a new one.
         let connection = self.connection.take();
@@ -175,19 +202,25 @@ impl LeaseConnection {
                 r#"update stokehold.runners
                    set beat_at = clock_timestamp(),
                      lease_expires_at = clock_timestamp() + $2::float8 * interval '1 second'
-                   where id = $1 and state = 'live'"#,
+                   where id = $1 and state = 'live'
+                   returning drain_at is not null as "drains!""#,
                 runner.0,
                 self.lease.as_secs_f64(),
             )
-            .execute(&mut connection)
+            .fetch_optional(&mut connection)
             .await?;
-            Ok::<_, sqlx::Error>((connection, done.rows_affected() == 1))
+            let beat = match done {
+                None => Beat::Dead,
+                Some(row) if row.drains => Beat::Drain,
+                Some(_) => Beat::Alive,
+            };
+            Ok::<_, sqlx::Error>((connection, beat))
         })
         .await;
         match renewed {
-            Ok(Ok((connection, alive))) => {
+            Ok(Ok((connection, beat))) => {
                 self.connection = Some(connection);
-                Ok(alive)
+                Ok(beat)
             }
             Ok(Err(source)) => Err(QueueError::from_driver(WHAT, source)),
             Err(_) => Err(QueueError::Timeout { what: WHAT, limit }),

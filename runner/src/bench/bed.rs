@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use reqwest::Url;
-use stokehold_domain::{Digest, KindId, Limits};
+use stokehold_domain::{Digest, KindId, KindLimits, Limits};
 use stokehold_queue::bench::{Standing, drop_database};
 use stokehold_queue::database::ensure_database;
 use stokehold_queue::{Database, DatabaseOptions, KindPolicy, NewModule};
@@ -214,6 +214,14 @@ impl Bed {
         let (kind, _) = self.database.put_kind(&name, &policy).await?;
         self.database.create_release(&name, digest, limits, active).await?;
         Ok(BenchKind { id: kind.id, name })
+    }
+
+    /// Gives a kind limits.
+    pub(crate) async fn limit(&self, kind: &BenchKind, limits: &KindLimits) -> anyhow::Result<()> {
+        let policy =
+            KindPolicy { queue: self.queue(), limits: limits.clone(), ..KindPolicy::default() };
+        self.database.put_kind(&kind.name, &policy).await?;
+        Ok(())
     }
 
     /// Lets a kind's jobs run, and wakes the nodes.

@@ -1,5 +1,8 @@
 //! The ways into the queue that a load can take.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::value::RawValue;
@@ -9,7 +12,7 @@ use stokehold_queue::{Database, NewJob};
 
 use super::api::Api;
 use super::bed::Bed;
-use super::workload::{Entrance, Workload};
+use super::workload::{Entrance, Features, Workload};
 use crate::client::Client;
 
 /// One way in, with what it needs open.
@@ -30,6 +33,9 @@ enum Way {
 pub(crate) struct Caller {
     way: Way,
     job: Template,
+    features: Features,
+    /// Jobs made so far, by all clones.
+    made: Arc<AtomicU64>,
 }
 
 /// The job that is enqueued again and again, as each way wants it.
@@ -60,7 +66,12 @@ impl Door {
             Way::Sql(_) => Template::Sql(NewJob::new(kind, payload.clone())),
             Way::Single(_) | Way::Bulk(_) => Template::Wire(on_the_wire(kind, payload)?),
         };
-        Ok(Caller { way: self.way.clone(), job })
+        Ok(Caller {
+            way: self.way.clone(),
+            job,
+            features: Features::default(),
+            made: Arc::default(),
+        })
     }
 
     /// The API process, if there is one.
@@ -81,11 +92,19 @@ impl Door {
 }
 
 impl Caller {
+    /// Whose jobs use these features, as far as they come in by SQL.
+    pub(crate) fn using(self, features: &Features) -> Caller {
+        Caller { features: features.clone(), ..self }
+    }
+
     /// Enqueues some jobs; when it returns they are committed.
     pub(crate) async fn enqueue(&self, jobs: usize) -> anyhow::Result<()> {
         match (&self.way, &self.job) {
             (Way::Sql(database), Template::Sql(job)) => {
-                database.enqueue(&vec![job.clone(); jobs]).await?;
+                let first = self.made.fetch_add(jobs as u64, Ordering::Relaxed);
+                let with = |n| NewJob { options: self.features.options(n), ..job.clone() };
+                let jobs: Vec<NewJob> = (first..first + jobs as u64).map(with).collect();
+                database.enqueue(&jobs).await?;
             }
             (Way::Bulk(client), Template::Wire(job)) => {
                 let batch = wire::JobBatch { jobs: vec![job.clone(); jobs] };

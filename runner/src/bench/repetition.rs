@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
+use stokehold_domain::KindLimits;
 use stokehold_queue::bench::DatabaseGauges;
 
 use super::bed::{Bed, BenchKind};
@@ -85,11 +86,14 @@ struct Measured {
 /// nor starting is part of the figures.
 async fn burn_down(bed: &Bed, workload: &Workload, meter: &Meter) -> anyhow::Result<Measured> {
     let kind = bed.kind(&workload.handler, false).await?;
+    if workload.features.limits != KindLimits::default() {
+        bed.limit(&kind, &workload.features.limits).await?;
+    }
     let after = bed.database.newest_job().await?;
     let jobs = workload.shape.jobs();
     bed.output.note(format!("Enqueueing {jobs} jobs …"));
     let door = Door::open(bed, workload).await?;
-    let caller = door.caller(&kind.name, &workload.payload)?;
+    let caller = door.caller(&kind.name, &workload.payload)?.using(&workload.features);
     let before = (meter.read(None, door.api()), bed.database.gauges().await?);
     let enqueued_in =
         load::enqueue(&caller, &workload.shape, workload.clients, workload.batch_jobs).await?;
@@ -118,7 +122,7 @@ async fn paced(bed: &Bed, workload: &Workload, meter: &Meter) -> anyhow::Result<
     warm_up(bed, workload, &fleet).await?;
     let kind = bed.kind(&workload.handler, true).await?;
     let door = Door::open(bed, workload).await?;
-    let caller = door.caller(&kind.name, &workload.payload)?;
+    let caller = door.caller(&kind.name, &workload.payload)?.using(&workload.features);
     let after = bed.database.newest_job().await?;
     let jobs = workload.shape.jobs();
     bed.output.note(format!("Enqueueing {jobs} jobs while they are run …"));

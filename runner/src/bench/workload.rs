@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use stokehold_domain::Blob;
+use stokehold_domain::{Blob, JobOptions, KindLimits, Unique};
 
 use super::handler::Handler;
 
@@ -40,10 +40,35 @@ pub(crate) struct Workload {
     pub(crate) node_flags: Vec<String>,
     /// Where the nodes reach the database, if not where the benchmark does.
     pub(crate) node_url: Option<String>,
+    /// What of the queue's features they use.
+    pub(crate) features: Features,
     /// Jobs run before anything is measured.
     pub(crate) warm_up: usize,
     /// Single jobs on an idle fleet.
     pub(crate) singles: Singles,
+}
+
+/// What of the queue's features the jobs of a load use; nothing by default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Features {
+    /// Limits of their kind.
+    pub(crate) limits: KindLimits,
+    /// Over how many concurrency keys they are spread; 0 for none.
+    pub(crate) keys: u64,
+    /// Each has a unique key of its own.
+    pub(crate) unique: bool,
+}
+
+impl Features {
+    /// The options of the job of this number.
+    pub(crate) fn options(&self, number: u64) -> JobOptions {
+        let unique = Unique { key: Some(format!("job {number}")), ..Unique::default() };
+        JobOptions {
+            unique: self.unique.then_some(unique),
+            concurrency_key: (self.keys > 0).then(|| format!("key {}", number % self.keys)),
+            ..JobOptions::default()
+        }
+    }
 }
 
 /// Single jobs on an idle fleet, to measure the latency with.

@@ -46,6 +46,16 @@ impl Fault {
         Fault::new(Exit::Failure, "bench.missed", message)
     }
 
+    /// The database is not as it has to be. What is wrong has been printed already.
+    pub(crate) fn broken(message: impl Into<String>) -> Self {
+        Fault::new(Exit::Failure, "verify.broken", message)
+    }
+
+    /// What was waited for did not come in time.
+    pub(crate) fn not_in_time(message: impl Into<String>) -> Self {
+        Fault::new(Exit::Failure, "cli.timeout", message)
+    }
+
     /// The keyboard interrupted the command.
     pub(crate) fn interrupted() -> Self {
         Fault::new(Exit::Interrupted, "cli.interrupted", "interrupted")

@@ -26,11 +26,13 @@ pub(crate) mod payload;
 mod push;
 mod run;
 pub(crate) mod runner_cmd;
+mod runner_drain;
 mod runner_list;
 mod serve;
 mod server;
 pub(crate) mod text;
 pub(crate) mod units;
+mod verify;
 mod with_postgres;
 
 use std::io;
@@ -105,12 +107,13 @@ enum Command {
     Resume(pause::ResumeArgs),
     Module(module::Args),
     Key(key::Args),
-    /// Run a runner node, or list those there are
+    /// Run a runner node, list those there are, or have one stop
     Runner(RunnerArgs),
     /// Serve the API
     Serve(serve::Args),
     /// Bring the database schema up to date
     Migrate(migrate::Args),
+    Verify(verify::Args),
     /// Measure how fast this machine and database are
     Bench(bench::Args),
     /// See it at work: real handlers, real jobs, and what becomes of handlers that misbehave
@@ -135,6 +138,7 @@ struct RunnerArgs {
 enum RunnerLook {
     /// List the runners that live or ended within the last day
     List(runner_list::Args),
+    Drain(runner_drain::Args),
 }
 
 /// Parses the command line, runs the command and says how it ended.
@@ -195,8 +199,12 @@ impl Command {
             Command::Module(args) => interruptible(module::run(args, output)).await,
             Command::Key(args) => interruptible(key::run(args, output)).await,
             Command::Migrate(args) => interruptible(migrate::run(args, output)).await,
+            Command::Verify(args) => interruptible(verify::run(args, output)).await,
             Command::Runner(RunnerArgs { look: Some(RunnerLook::List(args)), .. }) => {
                 interruptible(runner_list::run(args, output)).await
+            }
+            Command::Runner(RunnerArgs { look: Some(RunnerLook::Drain(args)), .. }) => {
+                interruptible(runner_drain::run(args, output)).await
             }
         }
     }

@@ -32,7 +32,11 @@ pub(crate) async fn run(args: Args, output: &Output) -> anyhow::Result<()> {
             [
                 runner.id.to_string(),
                 runner.name.clone(),
-                runner.state.clone(),
+                if runner.draining && runner.state == "live" {
+                    "draining".to_owned()
+                } else {
+                    runner.state.clone()
+                },
                 runner.running.to_string(),
                 runner.slots.to_string(),
                 queues.unwrap_or_else(|| "all".to_owned()),

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use reqwest::{Method, header};
 use serde::Serialize;
 use stokehold_api::wire::{
-    Activation, Attempt, CancelMany, CancelRequest, Cancelled, CreatedKey, Enqueued, EnqueuedBatch,
-    Job, JobBatch, JobChange, JobPage, KindChange, KindInfo, List, LogLine, ManyDone, ModuleInfo,
-    NewJob, NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest, Pruned, ReleaseInfo,
-    ResumeRequest, Resumed, RetryMany, RetryRequest, RunnerInfo, UploadedModule,
+    Activation, Attempt, CancelMany, CancelRequest, Cancelled, CreatedKey, Drained, Enqueued,
+    EnqueuedBatch, Job, JobBatch, JobChange, JobPage, KindChange, KindInfo, List, LogLine,
+    ManyDone, ModuleInfo, NewJob, NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest,
+    Pruned, ReleaseInfo, ResumeRequest, Resumed, RetryMany, RetryRequest, RunnerInfo,
+    UploadedModule,
 };
 use stokehold_domain::{JobId, JobState};
 
@@ -222,6 +223,11 @@ impl Client {
     /// Runners that live or ended lately.
     pub(crate) async fn runners(&self) -> Result<List<RunnerInfo>, ClientError> {
         self.read(self.call(Method::GET, &["runners"])).await
+    }
+
+    /// Tells runners of this id or name to stop in order.
+    pub(crate) async fn drain(&self, runner: &str) -> Result<Drained, ClientError> {
+        self.read(self.call(Method::POST, &["runners", runner, "drain"])).await
     }
 
     /// Makes a key; the answer is the only place its text is ever shown.

@@ -12,6 +12,9 @@ pub(crate) struct PathParam<T>(pub(crate) T);
 /// A kind's name that follows the rule of names; whether there is such a kind is another matter.
 pub(crate) struct KindName(pub(crate) String);
 
+/// A runner's id or name: 1 to 200 bytes.
+pub(crate) struct RunnerName(pub(crate) String);
+
 /// What can stand in a path.
 pub(crate) trait ReadSegment: Sized {
     /// Reads it, or says what is wrong with it.
@@ -34,6 +37,15 @@ impl ReadSegment for KindName {
     fn read(text: &str) -> Result<Self, String> {
         check_name("kind", text).map_err(|error| error.to_string())?;
         Ok(KindName(text.to_owned()))
+    }
+}
+
+impl ReadSegment for RunnerName {
+    fn read(text: &str) -> Result<Self, String> {
+        match text.len() {
+            1..=200 if !text.contains('\0') => Ok(RunnerName(text.to_owned())),
+            _ => Err("a runner's id or name of 1 to 200 bytes is wanted".to_owned()),
+        }
     }
 }
 

@@ -306,3 +306,24 @@ async fn runners_are_listed_with_what_they_hold() {
     assert_eq!((&listed["state"], &listed["running"]), (&json!("live"), &json!(1)));
     assert_eq!((&listed["queues"], &listed["slots"]), (&Value::Null, &json!(10)));
 }
+
+#[tokio::test]
+async fn a_runner_is_told_to_stop_by_its_id_or_its_name() {
+    let api = Api::start().await;
+    let (first, second) = (api.runner().await, api.runner().await);
+    let told = api.post(&format!("/v1/runners/{}/drain", first.id), json!({})).await.is(202);
+    assert_eq!(told, json!({ "ids": [first.id.to_string()] }));
+    let runners = api.get("/v1/runners").await.is(200);
+    let draining: Vec<&Value> =
+        runners["items"].as_array().unwrap().iter().map(|runner| &runner["draining"]).collect();
+    assert_eq!(draining, [&json!(false), &json!(true)]);
+    // Both have the name; again is as good as once.
+    let told = api.post("/v1/runners/test/drain", json!({})).await.is(202);
+    assert_eq!(told["ids"].as_array().unwrap().len(), 2);
+    api.database.stop_runner(second.id).await.unwrap();
+    let path = format!("/v1/runners/{}/drain", second.id);
+    api.post(&path, json!({})).await.is_problem(404, "runner.unknown");
+    api.post(&format!("/v1/runners/{}/drain", "x".repeat(201)), json!({}))
+        .await
+        .is_problem(400, "request.parameter");
+}

@@ -23,10 +23,21 @@ pub struct RunnerInfo {
     /// `live`, `stopped` or `dead`.
     #[schema(example = "live")]
     pub state: String,
+    /// It has been told to stop in order.
+    #[serde(default)]
+    pub draining: bool,
     /// Jobs it holds now.
     pub running: i64,
     /// When it registered.
     pub registered_at: DateTime<Utc>,
     /// Its last sign of life.
     pub beat_at: DateTime<Utc>,
+}
+
+/// The runners that were told to stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Drained {
+    /// Their ids.
+    #[schema(value_type = Vec<String>)]
+    pub ids: Vec<RunnerId>,
 }

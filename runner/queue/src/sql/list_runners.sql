@@ -5,7 +5,7 @@
 select runner.id, runner.name, runner.version, runner.queues, runner.slots,
   case when runner.state = 'live' and runner.lease_expires_at < clock_timestamp()
     then 'dead' else runner.state end as "state!",
-  runner.registered_at, runner.beat_at,
+  runner.registered_at, runner.beat_at, runner.drain_at is not null as "draining!",
   (select count(*) from stokehold.claims claim
     cross join unnest(claim.job_ids) as held(id)
     cross join lateral (

@@ -34,4 +34,5 @@ mod ticking;
 mod transitions;
 mod turns;
 mod unique;
+mod verifying;
 mod waking;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use stokehold_domain::{JobId, JobState, RunnerId};
-use stokehold_queue::runners::LeaseConnection;
+use stokehold_queue::runners::{Beat, LeaseConnection};
 use stokehold_queue::{Horizon, Reaped, reaper};
 use tokio::task::JoinSet;
 
@@ -71,16 +71,32 @@ async fn a_beat_renews_a_lease_and_never_wakes_the_dead() {
     let runner = queue.runner().await;
     queue.expire(runner, 1.0).await;
     // Over, but not yet swept: a beat is in time.
-    assert!(lease.beat(runner, PATIENCE).await.unwrap());
+    assert_eq!(lease.beat(runner, PATIENCE).await.unwrap(), Beat::Alive);
     assert_eq!(queue.database.reap(LEASE).await.unwrap(), Reaped::default());
     queue.expire(runner, 1.0).await;
     queue.database.reap(LEASE).await.unwrap();
-    assert!(!lease.beat(runner, PATIENCE).await.unwrap());
+    assert_eq!(lease.beat(runner, PATIENCE).await.unwrap(), Beat::Dead);
     assert_eq!(runner_state(&queue, runner).await, "dead");
     let stopped = queue.runner().await;
     queue.database.stop_runner(stopped).await.unwrap();
-    assert!(!lease.beat(stopped, PATIENCE).await.unwrap());
-    assert!(!lease.beat(RunnerId(i64::MAX), PATIENCE).await.unwrap());
+    assert_eq!(lease.beat(stopped, PATIENCE).await.unwrap(), Beat::Dead);
+    assert_eq!(lease.beat(RunnerId(i64::MAX), PATIENCE).await.unwrap(), Beat::Dead);
+}
+
+#[tokio::test]
+async fn a_runner_that_is_drained_hears_so_with_every_beat() {
+    let queue = Queue::new().await;
+    let mut lease = LeaseConnection::new(&queue.database, LEASE);
+    let (runner, other) = (queue.runner().await, queue.runner().await);
+    assert_eq!(queue.database.drain(&runner.to_string()).await.unwrap(), [runner]);
+    for _ in 0..2 {
+        assert_eq!(lease.beat(runner, PATIENCE).await.unwrap(), Beat::Drain);
+        assert_eq!(lease.beat(other, PATIENCE).await.unwrap(), Beat::Alive);
+    }
+    // By name it is all of that name that live.
+    queue.database.stop_runner(runner).await.unwrap();
+    assert_eq!(queue.database.drain("test").await.unwrap(), [other]);
+    assert_eq!(queue.database.drain(&runner.to_string()).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 //! judged by it.
 
 mod blocked_handlers;
+mod features;
 mod flood;
 mod held_snapshot;
 mod history;
@@ -87,6 +88,7 @@ pub(crate) const ALL: &[Scenario] = &[
     nodes::SCENARIO,
     network_delay::SCENARIO,
     payloads::SCENARIO,
+    features::SCENARIO,
     blocked_handlers::SCENARIO,
 ];
 

@@ -12,7 +12,7 @@ use crate::bench::bed::Bed;
 use crate::bench::handler::Handler;
 use crate::bench::percentiles::median;
 use crate::bench::repetition::{self, Repetition};
-use crate::bench::workload::{BATCH_JOBS, Entrance, Shape, Singles, Workload};
+use crate::bench::workload::{BATCH_JOBS, Entrance, Features, Shape, Singles, Workload};
 
 /// A bed for a scenario, and how large it is to be.
 pub(crate) struct Stand {
@@ -57,6 +57,7 @@ impl Stand {
             nodes: 1,
             node_flags: Vec::new(),
             node_url: None,
+            features: Features::default(),
             warm_up: 0,
             singles: Singles { jobs: 0, spacing: Duration::ZERO },
         }

@@ -21,7 +21,7 @@ use crate::bench::bed::{Bed, BedOptions};
 use crate::bench::handler::Handler;
 use crate::bench::report::{BUILD, Report};
 use crate::bench::scenarios::ScenarioOptions;
-use crate::bench::workload::{CALL_BYTES, Entrance, Singles, Workload, usual_batch_jobs};
+use crate::bench::workload::{CALL_BYTES, Entrance, Features, Singles, Workload, usual_batch_jobs};
 use crate::bench::{plot, repetition};
 use crate::shutdown;
 
@@ -250,6 +250,7 @@ impl Args {
             nodes: self.nodes.unwrap_or(1),
             node_flags: Vec::new(),
             node_url: None,
+            features: Features::default(),
             warm_up: self.warm_up.unwrap_or(0),
             singles,
         })

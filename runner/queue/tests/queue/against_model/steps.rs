@@ -135,6 +135,7 @@ impl Play<'_> {
         let runner = self.any_runner();
         self.done.push(format!("runner {runner} beats"));
         let alive = self.beats.beat(runner_id(runner), PATIENCE).await.unwrap();
+        let alive = alive == stokehold_queue::runners::Beat::Alive;
         assert_eq!(alive, self.model.beat(runner), "after\n{}", self.done.join("\n"));
         self.saw("beat", alive);
     }
