@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::stage::{Process, Said, Stage, guest, stokehold};
 
 /// `serve` and `runner` on a database of their own, and the address and key for the client.
-struct Served {
-    stage: Stage,
+pub(crate) struct Served {
+    pub(crate) stage: Stage,
     url: String,
     key: String,
     _api: Process,
@@ -16,7 +16,7 @@ struct Served {
 }
 
 impl Served {
-    async fn start() -> Served {
+    pub(crate) async fn start() -> Served {
         let stage = Stage::bare().await;
         let key = stage.database.create_key("test").await.unwrap().text;
         let port = free_port();
@@ -44,11 +44,11 @@ impl Served {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Said {
         self.command(arguments).output().unwrap().into()
     }
 
-    fn push(&self, file: &str, kind: &str) {
+    pub(crate) fn push(&self, file: &str, kind: &str) {
         let file = guest(file);
         let said = self.run(&["push", file.to_str().unwrap(), "--kind", kind]);
         assert_eq!(said.code, 0, "{}", said.err);

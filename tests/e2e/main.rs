@@ -10,5 +10,6 @@ mod dev;
 mod fleet;
 mod handlers;
 mod readme;
+mod schedules;
 mod stage;
 mod stopping;

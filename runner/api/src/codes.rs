@@ -87,6 +87,9 @@ codes! {
     /// No such live runner.
     RunnerUnknown = "runner.unknown", NOT_FOUND, "There is no such runner";
 
+    /// No such schedule.
+    ScheduleUnknown = "schedule.unknown", NOT_FOUND, "There is no such schedule";
+
     /// No such module.
     ModuleUnknown = "module.unknown", NOT_FOUND, "There is no such module";
     /// The upload is over the limit.

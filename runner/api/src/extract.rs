@@ -10,5 +10,5 @@ mod query;
 pub(crate) use body::{BATCH_BYTES, RawBody, media_type_of, read_body};
 pub(crate) use idempotency::IdempotencyKey;
 pub(crate) use json::{JsonBody, OptionalJsonBody, pointer_text, read_json};
-pub(crate) use path::{KindName, PathParam, RunnerName};
+pub(crate) use path::{KindName, PathParam, RunnerName, ScheduleName};
 pub(crate) use query::QueryParams;

@@ -36,10 +36,11 @@ const ABOUT: &str = "Background jobs out of PostgreSQL, each in its own WebAssem
     is the id of the request. Ids are text. Requests refuse fields that they do not know; answers \
     may gain some.";
 
-const TAGS: [(&str, &str); 7] = [
+const TAGS: [(&str, &str); 8] = [
     ("jobs", "Make, look at, cancel and retry jobs."),
     ("kinds", "What jobs are called, how they are treated and which release runs them."),
     ("pauses", "Queues and kinds of which nothing is started for a while."),
+    ("schedules", "What makes jobs at the times of a cron expression."),
     ("modules", "Uploaded handlers."),
     ("runners", "Who runs jobs."),
     ("keys", "API keys."),

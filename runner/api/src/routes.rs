@@ -10,6 +10,7 @@ mod kinds;
 mod modules;
 mod pauses;
 mod runners;
+mod schedules;
 
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ pub(crate) fn keyed() -> OpenApiRouter<ApiState> {
         .merge(within(JOBS_LIMIT_S, jobs::routes()))
         .merge(within(JOBS_LIMIT_S, bulk::routes()))
         .merge(within(TIME_LIMIT_S, pauses::routes()))
+        .merge(within(TIME_LIMIT_S, schedules::routes()))
         .merge(within(TIME_LIMIT_S, runners::routes()))
         .merge(within(TIME_LIMIT_S, keys::routes()))
 }

@@ -12,4 +12,5 @@ mod kinds;
 mod modules;
 mod options;
 mod problems;
+mod schedules;
 mod server;

@@ -16,6 +16,7 @@ mod options;
 mod pauses;
 mod problem;
 mod runners;
+mod schedules;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -36,6 +37,9 @@ pub use options::{Duplicate, EnqueueAnswer, Unique};
 pub use pauses::{PauseInfo, PauseRequest, ResumeRequest, Resumed};
 pub use problem::{FieldError, PROBLEM_MEDIA_TYPE, Problem};
 pub use runners::{Drained, RunnerInfo};
+pub use schedules::{
+    BackfillRequest, FireInfo, MisfirePolicy, OverlapPolicy, ScheduleInfo, ScheduleRequest,
+};
 
 /// All there are of something whose number is bounded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -18,6 +18,7 @@ pub mod outcome;
 pub mod problem;
 pub mod receipt;
 pub mod retry;
+pub mod schedule;
 pub mod state;
 
 pub use attempt::Attempt;
@@ -34,4 +35,5 @@ pub use outcome::{FailureCode, HandBack, Outcome, TrapName, Verdict};
 pub use problem::Problem;
 pub use receipt::Receipt;
 pub use retry::{Backoff, BackoffForm, RetryPolicy};
+pub use schedule::{Cron, InvalidCron, InvalidTiming, Timing, TooManyFires};
 pub use state::JobState;

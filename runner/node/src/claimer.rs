@@ -300,6 +300,9 @@ impl Claimer {
         if tick.expired {
             self.bells.expired.notify_one();
         }
+        if tick.schedules {
+            self.bells.schedules.notify_one();
+        }
         self.looked_at = (!std::mem::take(&mut self.look_again)).then_some(begun);
         let took = begun.elapsed();
         let soonest = match tick.released {

@@ -1,6 +1,6 @@
 //! Upkeep that any node does for the whole fleet: the reaper when a tick saw work for it, the
-//! partitions of history, jobs that came too late, keys that nobody holds any more, and the search for jobs that
-//! everything else would have lost.
+//! partitions of history, schedules that are due, jobs that came too late, permits, keys that nobody holds any more, and
+//! the search for jobs that everything else would have lost.
 //!
 //! Idempotent and safe from every node at once; if the process dies here, another node does it.
 
@@ -22,6 +22,8 @@ pub(crate) struct Bells {
     pub(crate) expired: Notify,
     /// It is time to count permits anew.
     pub(crate) recount: Notify,
+    /// A schedule is to be fired.
+    pub(crate) schedules: Notify,
 }
 
 /// How often the partitions, which are made three days ahead, and stray jobs are looked after.
@@ -36,6 +38,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>) {
         if hourly_at.is_none_or(|at| at.elapsed() >= HOURLY) {
             keep_partitions(&session).await;
             restore_strays(&session).await;
+            forget_fires(&session).await;
             hourly_at = Some(Instant::now());
         }
         if keys_at.elapsed() >= KEYS_EVERY {
@@ -46,6 +49,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>) {
             () = bells.dead_runners.notified() => reap(&session).await,
             () = bells.expired.notified() => end_expired(&session).await,
             () = bells.recount.notified() => recount(&session).await,
+            () = bells.schedules.notified() => fire_schedules(&session).await,
             () = tokio::time::sleep(KEYS_EVERY) => {}
         }
     }
@@ -77,6 +81,32 @@ async fn recount(session: &Session) {
         Ok(0) => {}
         Ok(kinds) => tracing::debug!(kinds, "counted permits anew"),
         Err(error) => tracing::warn!(%error, "permits could not be counted"),
+    }
+}
+
+async fn fire_schedules(session: &Session) {
+    match session.database.fire_due_schedules().await {
+        Ok(fired) => {
+            if fired.jobs > 0 || fired.skipped > 0 {
+                tracing::debug!(jobs = fired.jobs, skipped = fired.skipped, "schedules fired");
+            }
+            for failure in fired.failed {
+                tracing::warn!(
+                    schedule = failure.name,
+                    problem = failure.problem,
+                    "a schedule could not be fired; it is tried again in a minute"
+                );
+            }
+        }
+        Err(error) => tracing::warn!(%error, "schedules could not be fired"),
+    }
+}
+
+async fn forget_fires(session: &Session) {
+    match session.database.forget_fires().await {
+        Ok(0) => {}
+        Ok(fires) => tracing::debug!(fires, "forgot fires of schedules older than 14 days"),
+        Err(error) => tracing::warn!(%error, "old fires of schedules could not be forgotten"),
     }
 }
 

@@ -38,7 +38,7 @@ pub struct Tick {
     pub lanes: Vec<ActiveLane>,
     /// Scheduled and retried jobs that it made available.
     pub released: i64,
-    /// How long until the next job becomes due; zero when one is due already.
+    /// How long until the next job or schedule becomes due; zero when a job is due already.
     pub next_due: Option<Duration>,
     /// A runner's lease is over, or a dead one still holds jobs: the reaper has work.
     pub dead_runners: bool,
@@ -50,6 +50,8 @@ pub struct Tick {
     pub recount: bool,
     /// Jobs may not start any more.
     pub expired: bool,
+    /// Schedules are to be fired.
+    pub schedules: bool,
     /// Kinds that are paused.
     pub paused: Vec<KindId>,
     /// Grows when what was remembered of kinds may be out of date.
@@ -102,15 +104,19 @@ impl Database {
         horizon.learn(&filled, row.next_due, seen, row.writers);
         let open = filled.into_iter().zip(row.open).filter(|(_, open)| *open);
         let lanes = open.map(|(lane, _)| lane).collect();
+        // One that is due is not waited for: whoever fires it makes jobs, and is told of then.
+        let schedule_ahead = row.schedule_due.filter(|at| *at > row.now);
+        let next_due = row.next_due.into_iter().chain(schedule_ahead).min();
         let tick = Tick {
             lanes,
             released: row.released,
-            next_due: row.next_due.map(|at| until(at, row.now)),
+            next_due: next_due.map(|at| until(at, row.now)),
             dead_runners: row.dead_runners,
             cancels: row.cancels,
             limited: row.limited.into_iter().map(KindId).collect(),
             recount: row.recount,
             expired: row.expired,
+            schedules: row.schedule_due.is_some_and(|at| at <= row.now),
             paused: row.paused.into_iter().map(KindId).collect(),
             kinds_version: row.kinds_version,
         };

@@ -30,11 +30,19 @@ impl Database {
     pub async fn verify(&self, days: i32, limit: Duration) -> Result<Vec<Verified>, QueueError> {
         let driver = |error| QueueError::from_driver(WHAT, error);
         let options = self.options().connect.clone().application_name("stokehold-verify");
-        let mut connection: PgConnection = options.connect().await.map_err(driver)?;
-        let verified = ask_all(&mut connection, days, limit).await.map_err(driver)?;
-        // What it answered stands, however it is taken leave of.
-        let _ = connection.close().await;
-        Ok(verified)
+        let asked = async {
+            let mut connection: PgConnection = options.connect().await?;
+            let verified = ask_all(&mut connection, days, limit).await?;
+            // What it answered stands, however it is taken leave of.
+            let _ = connection.close().await;
+            Ok(verified)
+        };
+        // The server gives each up by itself; this is for one that is not there any more.
+        let whole = limit * u32::try_from(INVARIANTS.len() + 1).unwrap_or(u32::MAX);
+        match tokio::time::timeout(whole, asked).await {
+            Ok(verified) => verified.map_err(driver),
+            Err(_) => Err(QueueError::Timeout { what: WHAT, limit: whole }),
+        }
     }
 }
 

@@ -28,6 +28,7 @@ mod run;
 pub(crate) mod runner_cmd;
 mod runner_drain;
 mod runner_list;
+mod schedule;
 mod serve;
 mod server;
 pub(crate) mod text;
@@ -105,6 +106,7 @@ enum Command {
     Kind(kind::Args),
     Pause(pause::PauseArgs),
     Resume(pause::ResumeArgs),
+    Schedule(schedule::Args),
     Module(module::Args),
     Key(key::Args),
     /// Run a runner node, list those there are, or have one stop
@@ -196,6 +198,7 @@ impl Command {
             Command::Kind(args) => interruptible(kind::run(args, output)).await,
             Command::Pause(args) => interruptible(pause::pause(args, output)).await,
             Command::Resume(args) => interruptible(pause::resume(args, output)).await,
+            Command::Schedule(args) => interruptible(schedule::run(args, output)).await,
             Command::Module(args) => interruptible(module::run(args, output)).await,
             Command::Key(args) => interruptible(key::run(args, output)).await,
             Command::Migrate(args) => interruptible(migrate::run(args, output)).await,

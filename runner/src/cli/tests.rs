@@ -39,6 +39,8 @@ fn every_command_explains_itself() {
         &["kind", "get"],
         &["kind", "activate"],
         &["kind", "set"],
+        &["schedule"],
+        &["schedule", "set"],
         &["module"],
         &["module", "list"],
         &["module", "prune"],

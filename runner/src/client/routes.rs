@@ -7,11 +7,11 @@ use bytes::Bytes;
 use reqwest::{Method, header};
 use serde::Serialize;
 use stokehold_api::wire::{
-    Activation, Attempt, CancelMany, CancelRequest, Cancelled, CreatedKey, Drained, Enqueued,
-    EnqueuedBatch, Job, JobBatch, JobChange, JobPage, KindChange, KindInfo, List, LogLine,
-    ManyDone, ModuleInfo, NewJob, NewKey, NewRelease, PauseInfo, PauseRequest, PruneRequest,
-    Pruned, ReleaseInfo, ResumeRequest, Resumed, RetryMany, RetryRequest, RunnerInfo,
-    UploadedModule,
+    Activation, Attempt, BackfillRequest, CancelMany, CancelRequest, Cancelled, CreatedKey,
+    Drained, Enqueued, EnqueuedBatch, FireInfo, Job, JobBatch, JobChange, JobPage, KindChange,
+    KindInfo, List, LogLine, ManyDone, ModuleInfo, NewJob, NewKey, NewRelease, PauseInfo,
+    PauseRequest, PruneRequest, Pruned, ReleaseInfo, ResumeRequest, Resumed, RetryMany,
+    RetryRequest, RunnerInfo, ScheduleInfo, ScheduleRequest, UploadedModule,
 };
 use stokehold_domain::{JobId, JobState};
 
@@ -218,6 +218,54 @@ impl Client {
     /// Resumes.
     pub(crate) async fn resume(&self, wish: &ResumeRequest) -> Result<Resumed, ClientError> {
         self.read(self.call(Method::POST, &["resume"]).json(wish)).await
+    }
+
+    /// All schedules.
+    pub(crate) async fn schedules(&self) -> Result<List<ScheduleInfo>, ClientError> {
+        self.read(self.call(Method::GET, &["schedules"])).await
+    }
+
+    /// One schedule with its fires.
+    pub(crate) async fn schedule(&self, name: &str) -> Result<ScheduleInfo, ClientError> {
+        self.read(self.call(Method::GET, &["schedules", name])).await
+    }
+
+    /// Makes a schedule or changes it.
+    pub(crate) async fn put_schedule(
+        &self,
+        name: &str,
+        wish: &ScheduleRequest,
+    ) -> Result<ScheduleInfo, ClientError> {
+        self.read(self.call(Method::PUT, &["schedules", name]).json(wish)).await
+    }
+
+    /// Pauses or resumes a schedule, as the word says.
+    pub(crate) async fn turn_schedule(
+        &self,
+        name: &str,
+        word: &str,
+    ) -> Result<ScheduleInfo, ClientError> {
+        self.read(self.call(Method::POST, &["schedules", name, word])).await
+    }
+
+    /// Makes a job of a schedule now.
+    pub(crate) async fn run_schedule(&self, name: &str) -> Result<FireInfo, ClientError> {
+        self.read(self.call(Method::POST, &["schedules", name, "run"])).await
+    }
+
+    /// Fires times that are past, or says which it would.
+    pub(crate) async fn backfill(
+        &self,
+        name: &str,
+        wish: &BackfillRequest,
+    ) -> Result<List<FireInfo>, ClientError> {
+        let call = self.call(Method::POST, &["schedules", name, "backfill"]).limit(BATCH_LIMIT);
+        self.read(call.json(wish)).await
+    }
+
+    /// Deletes a schedule.
+    pub(crate) async fn delete_schedule(&self, name: &str) -> Result<(), ClientError> {
+        self.send(self.call(Method::DELETE, &["schedules", name])).await.map(drop)
     }
 
     /// Runners that live or ended lately.

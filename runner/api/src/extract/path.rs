@@ -15,6 +15,9 @@ pub(crate) struct KindName(pub(crate) String);
 /// A runner's id or name: 1 to 200 bytes.
 pub(crate) struct RunnerName(pub(crate) String);
 
+/// A schedule's name that follows the rule of names.
+pub(crate) struct ScheduleName(pub(crate) String);
+
 /// What can stand in a path.
 pub(crate) trait ReadSegment: Sized {
     /// Reads it, or says what is wrong with it.
@@ -46,6 +49,13 @@ impl ReadSegment for RunnerName {
             1..=200 if !text.contains('\0') => Ok(RunnerName(text.to_owned())),
             _ => Err("a runner's id or name of 1 to 200 bytes is wanted".to_owned()),
         }
+    }
+}
+
+impl ReadSegment for ScheduleName {
+    fn read(text: &str) -> Result<Self, String> {
+        check_name("schedule", text).map_err(|error| error.to_string())?;
+        Ok(ScheduleName(text.to_owned()))
     }
 }
 

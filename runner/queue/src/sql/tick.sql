@@ -3,7 +3,7 @@
 -- kind, priority, position at and below which nothing can be left; $6 no job is due before this time.
 -- Indexes: jobs_due for what is due, ready_lanes for the first job of each lane, runners_live for
 -- expired leases, claims_pkey for what dead runners hold, kinds_paused for what is paused, jobs_expiring,
--- kinds_limited, key_permits_due and freed_permits_by_kind for what limits let in.
+-- kinds_limited, key_permits_due and freed_permits_by_kind for what limits let in, schedules_due.
 -- Locks: the due rows, skipping those another node releases.
 with due as materialized (
   select id
@@ -68,6 +68,7 @@ select
   exists (select from stokehold.kinds where recount_at <= clock_timestamp()) as "recount!",
   coalesce((select array_agg(id) from stokehold.kinds where limited), '{}') as "limited!",
   exists (select from stokehold.jobs where expires_at <= clock_timestamp()) as "expired!",
+  (select min(due_at) from stokehold.schedules where due_at is not null) as schedule_due,
   coalesce((select array_agg(id) from stokehold.kinds where paused_until > clock_timestamp()), '{}')
     as "paused!",
   (select count(*) from stokehold.lanes) as "lanes!",

@@ -1,7 +1,8 @@
 //! What has to hold in every state of the database that anybody can see.
 //!
 //! Each is one statement that gives the ids of what breaks it. All are asked in one snapshot, in which whatever others
-//! are doing is done or not begun: so a busy database breaks none of them.
+//! are doing is done or not begun: so a busy database breaks none of them. Ages are reckoned from the snapshot's time,
+//! however long the checks take.
 
 /// Something that has to hold.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +37,7 @@ pub const INVARIANTS: &[Invariant] = &[
         name: "job.one-outcome",
         says: "a job has one outcome (of the newest days)",
         sql: "select id::text from stokehold.job_history
-              where finished_at > clock_timestamp() - $1 * interval '1 day'
+              where finished_at > now() - $1 * interval '1 day'
               group by id having count(*) > 1",
     },
     Invariant {
@@ -75,14 +76,21 @@ pub const INVARIANTS: &[Invariant] = &[
         name: "job.attempts",
         says: "no job had more attempts than it may have (of the newest days)",
         sql: "select id::text from stokehold.job_history
-              where attempt > max_attempts and finished_at > clock_timestamp() - $1 * interval '1 day'",
+              where attempt > max_attempts and finished_at > now() - $1 * interval '1 day'",
     },
     Invariant {
         name: "attempt.once",
         says: "an attempt is recorded once (of the newest days)",
         sql: "select job_id::text from stokehold.job_attempts
-              where finished_at > clock_timestamp() - $1 * interval '1 day'
+              where finished_at > now() - $1 * interval '1 day'
               group by job_id, token having count(*) > 1",
+    },
+    Invariant {
+        name: "attempt.before",
+        says: "no attempt of a job is newer than its outcome (of the newest days)",
+        sql: "select attempt.job_id::text from stokehold.job_attempts attempt
+              join stokehold.job_history ended on ended.id = attempt.job_id and ended.token < attempt.token
+              where attempt.finished_at > now() - $1 * interval '1 day'",
     },
     Invariant {
         name: "ready.job",
@@ -120,6 +128,8 @@ pub const INVARIANTS: &[Invariant] = &[
                 where position > (select last_value from stokehold.positions)
               union all select 'token ' || token from stokehold.claims
                 where token > (select last_value from stokehold.claim_tokens)
+              union all select 'token ' || token from stokehold.jobs
+                where token > (select last_value from stokehold.claim_tokens)
               union all select 'job ' || id from stokehold.jobs
                 where id > (select last_value from stokehold.jobs_id_seq)",
     },
@@ -131,27 +141,32 @@ pub const INVARIANTS: &[Invariant] = &[
              where exists (select from unnest(claim.job_ids) as took(id)
                  join stokehold.jobs job on job.id = took.id where job.token < claim.token)
                and (runner.id is null
-                 or coalesce(runner.ended_at, runner.lease_expires_at) < clock_timestamp() - interval '1 minute')",
+                 or coalesce(runner.ended_at, runner.lease_expires_at) < now() - interval '1 minute')",
     },
     Invariant {
         name: "cancel.job",
         says: "what is to be cancelled lives, or ended within the last minute",
         sql: "select job_id::text from stokehold.cancels
-              where requested_at < clock_timestamp() - interval '1 minute'
+              where requested_at < now() - interval '1 minute'
                 and not exists (select from stokehold.jobs where id = job_id)",
     },
     Invariant {
         name: "pause.kinds",
         says: "each kind is paused for as long as the pauses say",
-        sql: "select name::text from stokehold.kinds
-              where case when paused_until > clock_timestamp() then paused_until end
-                is distinct from stokehold.pause_of(name, queue)",
+        sql: "select name::text from stokehold.kinds kind
+              where case when paused_until > now() then paused_until end
+                is distinct from (select max(until) from stokehold.pauses pause
+                  where until > now() and (scope = 'all' or (scope = 'queue' and pause.name = kind.queue)
+                    or (scope = 'kind' and pause.name = kind.name)))",
     },
     Invariant {
         name: "retry.jobs",
         says: "what was retried has ended, and the new job is there or has ended",
         sql: "select of_job::text from stokehold.retries retry
-              where exists (select from stokehold.jobs where id = retry.of_job) or job_id = 0",
+              where exists (select from stokehold.jobs where id = retry.of_job)
+                or retried_at > now() - $1 * interval '1 day'
+                  and not exists (select from stokehold.jobs where id = retry.job_id)
+                  and not exists (select from stokehold.job_history where id = retry.job_id)",
     },
     Invariant {
         name: "kind.release",

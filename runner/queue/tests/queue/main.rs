@@ -27,6 +27,7 @@ mod records;
 mod refusals;
 mod releases;
 mod retrying;
+mod schedules;
 mod schema;
 mod settling;
 mod support;

@@ -94,6 +94,12 @@ async fn each_invariant_that_is_broken_is_named_and_no_other() {
             "insert into stokehold.job_attempts select * from stokehold.job_attempts limit 1",
         ),
         (
+            "attempt.before",
+            1,
+            "insert into stokehold.job_attempts (job_id, token, started_at, attempt, outcome) \
+            select id, token + 1, now(), 1, '-' from stokehold.job_history limit 1",
+        ),
+        (
             "ready.job",
             1,
             "insert into stokehold.ready values ((select min(kind_id) from stokehold.ready), 0, 1, 99999)",
@@ -112,7 +118,7 @@ async fn each_invariant_that_is_broken_is_named_and_no_other() {
         ),
         (
             "sequence.drawn",
-            2,
+            4,
             "select setval('stokehold.claim_tokens', 1); select setval('stokehold.jobs_id_seq', 14)",
         ),
         (
