@@ -301,18 +301,18 @@ begin
       select picked.*, case when job.holds_key then null else job.concurrency_key end as key
       from picked
       cross join lateral (select concurrency_key, holds_key from jobs where id = picked.job_id limit 1) job
-    ), keys as materialized (
-      select wanted.key,
-        case when exists (select from parked where kind_id = kind.id and key = wanted.key) then 0
-          else tokens(permits.full_at, kind.key_rate_starts, kind.key_rate_per_ms, kind.key_rate_burst, now,
-            least(wanted.jobs, kind.max_running_per_key - coalesce(permits.held, 0))) end as room
-      from (select key, count(*)::int as jobs from looked where key is not null group by key) wanted
-      left join lateral (
-        select held, full_at from key_permits where kind_id = kind.id and key = wanted.key limit 1) permits on true
+    ), ranked as materialized (
+      select *, row_number() over (partition by key order by position)::int as rank from looked
     ), judged as materialized (
-      select looked.*, looked.key is null
-          or row_number() over (partition by looked.key order by looked.position) <= keys.room as may_run
-      from looked left join keys on keys.key = looked.key
+      -- Each looks its key up by itself: as a join it was one of everything with everything, of 500 jobs in 19 ms.
+      select ranked.*, ranked.key is null or ranked.rank <= case
+          when exists (select from parked where kind_id = kind.id and key = ranked.key) then 0
+          else tokens(permits.full_at, kind.key_rate_starts, kind.key_rate_per_ms, kind.key_rate_burst, now,
+            least(ranked.rank, kind.max_running_per_key - coalesce(permits.held, 0))) end as may_run,
+        permits.held is not null as is_known
+      from ranked
+      left join lateral (
+        select held, full_at from key_permits where kind_id = kind.id and key = ranked.key limit 1) permits on true
     ), counted as materialized (
       select *, count(*) filter (where may_run) over (order by position) as nth from judged
     ), runs as materialized (
@@ -324,20 +324,26 @@ begin
       where not may_run and nth < most - cardinality(taken)
     ), gone as (
       delete from ready
-      where ctid = any(array(select place from runs)) or ctid = any(array(select place from waits))
+      where ctid = any(array(select place from runs union all select place from waits))
     ), parked_jobs as (
       update jobs set state = 'pending' where id = any(array(select id from waits))
     ), parked_rows as (
       insert into parked (kind_id, key, priority, position, job_id)
       select kind.id, key, take_keyed.priority, position, job_id from waits order by position
+    ), taken_of as materialized (
+      select key, is_known, count(*)::int as jobs,
+        coalesce(count(*) * (kind.key_rate_per_ms::float8 / kind.key_rate_starts), 0) * interval '1 millisecond' as costs
+      from runs where key is not null group by key, is_known
+    ), held_first as (
+      insert into key_permits (kind_id, key, held, full_at)
+      select kind.id, key, jobs, case when kind.key_rate_starts is null then '-infinity' else now + costs end
+      from taken_of where not is_known
     ), held as (
-      insert into key_permits as permits (kind_id, key, held, full_at)
-      select kind.id, key, count(*), case when kind.key_rate_starts is null then '-infinity'::timestamptz
-        else now + count(*) * (kind.key_rate_per_ms::float8 / kind.key_rate_starts) * interval '1 millisecond' end
-      from runs where key is not null group by key order by key
-      on conflict (kind_id, key) do update set held = permits.held + excluded.held,
+      update key_permits permits set held = permits.held + taken_of.jobs,
         full_at = case when kind.key_rate_starts is null then permits.full_at
-          else greatest(permits.full_at, now) + (excluded.full_at - now) end
+          else greatest(permits.full_at, now) + costs end
+      from taken_of
+      where taken_of.is_known and permits.kind_id = kind.id and permits.key = taken_of.key
     )
     select (select count(*) from looked)::int as rows,
         (select coalesce(array_agg(job_id), '{}') from runs) as ids,
