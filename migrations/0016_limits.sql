@@ -188,10 +188,17 @@ declare
 begin
   with gone as (
     delete from freed_permits where kind_id = kind.id and id > permits.freed_before returning id, key, running, held
+  ), back as materialized (
+    select key, sum(held)::int as held from gone where key is not null group by key
+  ), found as materialized (
+    -- One by one, and then by place: left to choose, a plan may go through all keys for each of these.
+    select back.held, permits.place
+    from back
+    cross join lateral (
+      select ctid as place from key_permits where kind_id = kind.id and key = back.key limit 1) permits
   ), keys as (
-    update key_permits of_key set held = greatest(0, of_key.held - back.held)
-      from (select key, sum(held)::int as held from gone where key is not null group by key) back
-      where of_key.kind_id = kind.id and of_key.key = back.key
+    update key_permits of_key set held = greatest(0, of_key.held - found.held)
+      from found where of_key.ctid = found.place
       returning of_key.key
   )
   select (select sum(running) from gone)::int as running, (select max(id) from gone) as last,
@@ -305,14 +312,14 @@ begin
       select *, row_number() over (partition by key order by position)::int as rank from looked
     ), judged as materialized (
       -- Each looks its key up by itself: as a join it was one of everything with everything, of 500 jobs in 19 ms.
-      select ranked.*, ranked.key is null or ranked.rank <= case
+      select ranked.*, permits.place as permits_place, ranked.key is null or ranked.rank <= case
           when exists (select from parked where kind_id = kind.id and key = ranked.key) then 0
           else tokens(permits.full_at, kind.key_rate_starts, kind.key_rate_per_ms, kind.key_rate_burst, now,
-            least(ranked.rank, kind.max_running_per_key - coalesce(permits.held, 0))) end as may_run,
-        permits.held is not null as is_known
+            least(ranked.rank, kind.max_running_per_key - coalesce(permits.held, 0))) end as may_run
       from ranked
       left join lateral (
-        select held, full_at from key_permits where kind_id = kind.id and key = ranked.key limit 1) permits on true
+        select held, full_at, ctid as place from key_permits
+        where kind_id = kind.id and key = ranked.key limit 1) permits on true
     ), counted as materialized (
       select *, count(*) filter (where may_run) over (order by position) as nth from judged
     ), runs as materialized (
@@ -331,19 +338,19 @@ begin
       insert into parked (kind_id, key, priority, position, job_id)
       select kind.id, key, take_keyed.priority, position, job_id from waits order by position
     ), taken_of as materialized (
-      select key, is_known, count(*)::int as jobs,
+      select key, permits_place, count(*)::int as jobs,
         coalesce(count(*) * (kind.key_rate_per_ms::float8 / kind.key_rate_starts), 0) * interval '1 millisecond' as costs
-      from runs where key is not null group by key, is_known
+      from runs where key is not null group by key, permits_place
     ), held_first as (
       insert into key_permits (kind_id, key, held, full_at)
       select kind.id, key, jobs, case when kind.key_rate_starts is null then '-infinity' else now + costs end
-      from taken_of where not is_known
+      from taken_of where permits_place is null
     ), held as (
       update key_permits permits set held = permits.held + taken_of.jobs,
         full_at = case when kind.key_rate_starts is null then permits.full_at
           else greatest(permits.full_at, now) + costs end
       from taken_of
-      where taken_of.is_known and permits.kind_id = kind.id and permits.key = taken_of.key
+      where permits.ctid = taken_of.permits_place
     )
     select (select count(*) from looked)::int as rows,
         (select coalesce(array_agg(job_id), '{}') from runs) as ids,
