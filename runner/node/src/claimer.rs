@@ -59,6 +59,7 @@ pub(crate) async fn run(session: Arc<Session>, bells: Arc<Bells>, offers: Offers
     let mut claimer = Claimer {
         lanes: Lanes::default(),
         limited: Limited::default(),
+        limited_under_way: false,
         horizon: Some(Horizon::default()),
         looks: JoinSet::new(),
         look_again: false,
@@ -90,6 +91,8 @@ struct Claimer {
     hints: Arc<Hints>,
     lanes: Lanes,
     limited: Limited,
+    /// A claim within limits is under way: another would find its kinds locked.
+    limited_under_way: bool,
     /// What the looks have learnt; `None` while one is under way, which has it.
     horizon: Option<Horizon>,
     /// The look that is under way, if one is. Claims go on beside it.
@@ -372,11 +375,12 @@ impl Claimer {
             self.probe_quiet_lanes(&mut asked);
         }
         let (asked, limited) = self.limited.split(asked);
-        if !limited.is_empty() {
+        let starts_limited = !limited.is_empty() && !self.limited_under_way;
+        if starts_limited {
             self.claim_limited(limited);
         }
         if asked.is_empty() {
-            return true;
+            return starts_limited;
         }
         let (number, answered) = self.session.open_claims.next();
         self.asked_for += wanted(&asked);
@@ -397,6 +401,7 @@ impl Claimer {
 
     /// Starts a claim from lanes of kinds with limits.
     fn claim_limited(&mut self, asked: Vec<LaneQuota>) {
+        self.limited_under_way = true;
         let (number, answered) = self.session.open_claims.next();
         self.asked_for += wanted(&asked);
         let session = Arc::clone(&self.session);
@@ -441,6 +446,7 @@ impl Claimer {
     fn take(&mut self, answer: Answer) -> Result<(), QueueError> {
         let Answer { number, answered, asked, took, jobs, is_limited } = answer;
         self.asked_for -= wanted(&asked);
+        self.limited_under_way &= !is_limited;
         let LimitedClaim { claimed: jobs, again } = match jobs {
             Ok(claim) => claim,
             Err(error) => {

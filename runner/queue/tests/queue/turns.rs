@@ -9,7 +9,7 @@ use stokehold_queue::{ClaimNumber, Claimant, Claimed, Ended, Fate, LaneQuota, Ne
 use crate::settling::lines;
 use crate::support::{Queue, completed, ended, job, lane, next_claim, retried, under};
 
-const FUNCTION: &str = include_str!("../../../../migrations/0017_limits_kept.sql");
+const FUNCTION: &str = include_str!("../../../../migrations/0017_ends.sql");
 const FINISH: &str = include_str!("../../src/sql/finish.sql");
 const CLAIM: &str = include_str!("../../src/sql/claim.sql");
 

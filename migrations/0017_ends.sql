@@ -1,9 +1,11 @@
--- Limits, followed by whatever ends jobs, gives them back, or changes them while they wait.
--- Locks: none that matter, functions are replaced by such as take and give the same.
+-- Options and limits, followed by whatever ends jobs, claims them, or changes them while they wait.
+-- Safe beside nodes of the version before: they call `turn`, which stays.
+-- Locks: none that matter, functions are made, and replaced by such as take and give the same.
 
--- As before, and: permits come back with the outcomes, and nothing is claimed of kinds that have limits. Outcomes are
--- written in the order in which they are given, which is that of their jobs.
-create or replace function stokehold.take_turn(
+-- As `turn`, which runners of the version before call and which goes with the next: the record keeps the options, and a
+-- claim tells them, and whether the job came too late; permits come back with the outcomes, and nothing is claimed of
+-- kinds that have limits. Outcomes are written in the order in which they are given, which is that of their jobs.
+create function stokehold.take_turn(
   runner bigint,
   bigint[], bigint[], bigint[], int[], text[], text[], bytea[], text[], text[], bigint[], bigint[],
   bigint[], bigint[],
@@ -170,7 +172,7 @@ begin
 end
 $$;
 
--- As `take_turn`, for runners of the version before: nothing is claimed of kinds that have limits.
+-- As before, and: nothing is claimed of kinds that have limits.
 create or replace function stokehold.turn(
   runner bigint,
   bigint[], bigint[], bigint[], int[], text[], text[], bytea[], text[], text[], bigint[], bigint[],
@@ -328,7 +330,8 @@ begin
 end
 $$;
 
--- As before, and: one that waits for its key is taken out of that, and one that holds it gives it back.
+-- As before, and: the record keeps the options; one that waits for its key is taken out of that, and one that holds it
+-- gives it back.
 create or replace function stokehold.cancel_job(job bigint, problem jsonb) returns text
 language plpgsql
 set search_path = stokehold, pg_temp
@@ -381,8 +384,10 @@ begin
 end
 $$;
 
--- As before, and the same.
-create or replace function stokehold.end_expired(most int) returns int
+-- Ends jobs that wait and may not start any more. Answers how many.
+-- Indexes: jobs_expiring, ready_lanes. Locks: the rows of ready and of jobs, skipping those of others: a claim
+-- that takes one now decides for itself.
+create function stokehold.end_expired(most int) returns int
 language plpgsql
 set search_path = stokehold, pg_temp
 set plan_cache_mode = force_generic_plan
