@@ -41,10 +41,12 @@ with due as materialized (
     -- What waits for a key that has opened.
     union all select distinct kind_id, next_priority, null::bigint from stokehold.key_permits
       where opens_at <= (select clock_timestamp())
-    -- What waits for one that was given back since.
-    union all select kind_id, priority, null::bigint
-      from (select distinct kind_id from stokehold.freed_permits) freed
-      cross join lateral (select priority from stokehold.parked where kind_id = freed.kind_id limit 1) waiting) lane
+    -- What waits for one that was given back since; from where all before was read long ago.
+    union all select permits.kind_id, waiting.priority, null::bigint
+      from stokehold.kind_permits permits
+      cross join lateral (select from stokehold.freed_permits
+        where kind_id = permits.kind_id and id > permits.freed_before limit 1) freed
+      cross join lateral (select priority from stokehold.parked where kind_id = permits.kind_id limit 1) waiting) lane
   group by lane.kind_id, lane.priority
 )
 select

@@ -476,3 +476,35 @@ async fn a_limit_that_cannot_be_is_refused_by_call_and_by_table() {
     assert_eq!(stored, KindLimits { rate, ..limits });
     assert_eq!(json!(stored)["key_rate"]["burst"], 7);
 }
+
+#[tokio::test]
+async fn what_was_freed_long_ago_is_not_read_again_while_a_snapshot_is_held() {
+    let queue = Queue::new().await;
+    let kind = queue.kind("work").await;
+    queue.limit(KindLimits { max_running: Some(5), ..KindLimits::default() }).await;
+    let runner = queue.runner().await;
+    let mut reader = queue.pool.begin().await.unwrap();
+    sqlx::raw_sql("set transaction isolation level repeatable read; select from stokehold.kinds")
+        .execute(&mut *reader)
+        .await
+        .unwrap();
+    let freed = format!(
+        "insert into stokehold.freed_permits (kind_id, running, held)
+         select {kind}, 0, 0 from generate_series(1, 20000)"
+    );
+    queue.run(freed).await;
+    // Read once, known to be read a while later, and left behind a while after that.
+    for _ in 0..3 {
+        queue.run("update stokehold.kind_permits set freed_then_at = '-infinity'").await;
+        queue.within(runner, kind, 1).await;
+    }
+    let look = "explain (analyze, buffers, format json)
+        select from stokehold.kind_permits permits
+        cross join lateral (select from stokehold.freed_permits
+          where kind_id = permits.kind_id and id > permits.freed_before limit 1) freed";
+    let plan: serde_json::Value = queue.value(look).await;
+    let pages = &plan[0]["Plan"];
+    let read = pages["Shared Hit Blocks"].as_i64().unwrap()
+        + pages["Shared Read Blocks"].as_i64().unwrap();
+    assert!(read < 20, "{read} pages");
+}
